@@ -1,0 +1,3 @@
+//! Kafka records as bytes.
+pub mod error;
+pub use error::{Error, Flaw, Kind, Result};
