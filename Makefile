@@ -1,0 +1,96 @@
+# Everything a fresh machine needs to build, try and test magicbyte. Given: Python 3.11+, Rust 1.95+, Java 17.
+# `make` alone lists the targets. Nothing is installed outside .venv and target.
+
+PYTHON  ?= python3
+VENV    := .venv
+BIN     := $(VENV)/bin
+CARGO   ?= cargo
+# Spark's workers must run the interpreter that has the extension, and PyO3 must build for it.
+export PYSPARK_PYTHON        := $(CURDIR)/$(BIN)/python
+export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(BIN)/python
+export PYO3_PYTHON           := $(CURDIR)/$(BIN)/python
+export VIRTUAL_ENV           := $(CURDIR)/$(VENV)
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+RUST_SOURCES := Cargo.toml Cargo.lock rust/python/Cargo.toml $(shell find rust/core rust/python/src -name '*.rs' 2>/dev/null)
+PYTEST := $(BIN)/python -m pytest
+QUICK  := not spark and not broker and not slow
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-all check lint format bench fuzz wheel clean build build-dev
+.DELETE_ON_ERROR:
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | while IFS="$$(printf '\t')" read -r name text; do \
+	  printf '  make %-10s %s\n' "$$name" "$$text"; done
+
+demo: build ## build everything and read a real Kafka log directory on local Spark: rows, headers, a summary by topic
+	$(BIN)/python examples/demo.py
+
+test: build $(VENV)/.dev ## all tests: Rust, Python, real Spark, and a real Kafka broker where Maven is at hand
+	$(CARGO) test -p magicbyte --all-features
+	$(PYTEST)
+
+check: build-dev $(VENV)/.dev ## the fast inner loop: clippy, Rust tests, quick Python tests (under 60 s when warm)
+	$(CARGO) clippy --workspace --all-targets --all-features -- -D warnings
+	$(CARGO) test -q -p magicbyte --all-features
+	$(PYTEST) -q -m "$(QUICK)"
+
+lint: $(VENV)/.dev ## formatting and lints of both languages, and types
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --all-features -- -D warnings
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: $(VENV)/.dev ## put both languages into their standard format
+	$(CARGO) fmt --all
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: build $(VENV)/.dev ## criterion benches on the files A-H: MB/s and records/s for scan and columns
+	@if [ -f benches/Cargo.toml ]; then $(CARGO) bench --manifest-path benches/Cargo.toml; \
+	else $(CARGO) bench -p magicbyte --all-features; fi
+
+FUZZ_SECONDS ?= 60
+fuzz: ## fuzz every target for FUZZ_SECONDS (needs cargo-fuzz and a nightly toolchain)
+	@[ -d rust/fuzz ] || { echo "rust/fuzz: no fuzz targets yet"; exit 0; }; \
+	command -v cargo-fuzz >/dev/null || { echo "cargo-fuzz is missing: cargo install cargo-fuzz"; exit 1; }; \
+	cd rust/fuzz && for target in $$($(CARGO) +nightly fuzz list); do \
+	  $(CARGO) +nightly fuzz run "$$target" -- -max_total_time=$(FUZZ_SECONDS) || exit 1; done
+
+test-all: lint test fuzz ## lint, all tests and a round of fuzzing: what a release needs
+
+wheel: $(VENV)/.dev ## a wheel and an sdist in dist/
+	$(BIN)/maturin build --release --sdist --out dist
+
+clean: ## remove all that was built, the environment too
+	rm -rf $(VENV) target benches/target rust/fuzz/target dist python/magicbyte/_core*.so
+	find python tests examples -name __pycache__ -prune -exec rm -rf {} +
+
+# The two ways to build the extension into the package; each undoes the other's stamp, so that nobody measures a debug build.
+build: $(VENV)/.built-release
+build-dev: $(VENV)/.built-dev
+
+$(VENV)/.built-release: pyproject.toml $(RUST_SOURCES) $(VENV)/.demo
+	$(BIN)/maturin develop -q --release
+	@rm -f $(VENV)/.built-dev; touch $@
+
+$(VENV)/.built-dev: pyproject.toml $(RUST_SOURCES) $(VENV)/.demo
+	$(BIN)/maturin develop -q
+	@rm -f $(VENV)/.built-release; touch $@
+
+# pip that knows dependency groups (PEP 735) comes first.
+$(VENV)/.pip:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "magicbyte needs Python 3.11 or newer: make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q "pip>=25.1"
+	@touch $@
+
+$(VENV)/.demo: $(VENV)/.pip pyproject.toml
+	$(BIN)/python -m pip install -q --group demo
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.demo
+	$(BIN)/python -m pip install -q --group dev
+	@touch $@
