@@ -41,11 +41,19 @@ pub(super) struct Reader {
 
 impl Reader {
     pub(super) fn new() -> Self {
-        Self { whole: libdeflater::Decompressor::new(), stream: None }
+        Self {
+            whole: libdeflater::Decompressor::new(),
+            stream: None,
+        }
     }
 
     /// Appends what the members in `input` hold to the empty `out`.
-    pub(super) fn decompress(&mut self, input: &[u8], limit: usize, out: &mut Buffer) -> Result<(), Flaw> {
+    pub(super) fn decompress(
+        &mut self,
+        input: &[u8],
+        limit: usize,
+        out: &mut Buffer,
+    ) -> Result<(), Flaw> {
         if self.one_member(input, limit, out) {
             return Ok(());
         }
@@ -55,14 +63,21 @@ impl Reader {
 
     /// Reads one sound member at once. `false`, and `out` still empty, where it is not that.
     fn one_member(&mut self, input: &[u8], limit: usize, out: &mut Buffer) -> bool {
-        let (Some(flags), Some(size)) = (input.get(FLAGS_AT), input.last_chunk::<4>()) else { return false };
+        let (Some(flags), Some(size)) = (input.get(FLAGS_AT), input.last_chunk::<4>()) else {
+            return false;
+        };
         // libdeflate does not look at header checksums, and stops after the first member.
-        if flags & FLAG_HEADER_CRC != 0 || has_magic(input.get(LEAST_MEMBER..).unwrap_or_default()) {
+        if flags & FLAG_HEADER_CRC != 0 || has_magic(input.get(LEAST_MEMBER..).unwrap_or_default())
+        {
             return false;
         }
         let size = u32::from_le_bytes(*size) as usize;
         let believed = input.len().saturating_mul(BELIEVED_EXPANSION);
-        let want = if size <= believed { size + SLACK } else { input.len().saturating_mul(USUAL_EXPANSION) };
+        let want = if size <= believed {
+            size + SLACK
+        } else {
+            input.len().saturating_mul(USUAL_EXPANSION)
+        };
         match self.whole.gzip_decompress(input, out.room(want, limit)) {
             Ok(made) => {
                 out.advance(made);
@@ -86,7 +101,12 @@ pub(super) fn has_magic(bytes: &[u8]) -> bool {
         && bytes.windows(MAGIC.len()).any(|window| window == MAGIC)
 }
 
-fn members(stream: &mut Decompress, input: &[u8], limit: usize, out: &mut Buffer) -> Result<(), Flaw> {
+fn members(
+    stream: &mut Decompress,
+    input: &[u8],
+    limit: usize,
+    out: &mut Buffer,
+) -> Result<(), Flaw> {
     let mut rest = after_header(input)?;
     loop {
         let start = out.len();
@@ -100,7 +120,9 @@ fn members(stream: &mut Decompress, input: &[u8], limit: usize, out: &mut Buffer
         if u32::from_le_bytes([c0, c1, c2, c3]) != crc32(member)
             || u32::from_le_bytes([s0, s1, s2, s3]) != member.len() as u32
         {
-            return Err(Flaw::Decompress("gzip: wrong checksum or size in the trailer"));
+            return Err(Flaw::Decompress(
+                "gzip: wrong checksum or size in the trailer",
+            ));
         }
         if tail.len() <= LEAST_MEMBER {
             return Ok(());
@@ -122,7 +144,9 @@ fn after_header(input: &[u8]) -> Result<&[u8], Flaw> {
     let flags = header[FLAGS_AT];
     if flags & FLAG_EXTRA != 0 {
         let (length, tail) = rest.split_first_chunk().ok_or(ENDS)?;
-        rest = tail.get(usize::from(u16::from_le_bytes(*length))..).ok_or(ENDS)?;
+        rest = tail
+            .get(usize::from(u16::from_le_bytes(*length))..)
+            .ok_or(ENDS)?;
     }
     for text in [FLAG_NAME, FLAG_COMMENT] {
         if flags & text != 0 {
@@ -192,12 +216,21 @@ pub(super) fn compress(
         Some(writer) => writer,
         None => {
             let quality = CompressionLvl::new(level).map_err(|_| FAILS)?;
-            kept.insert(Writer { level, compressor: libdeflater::Compressor::new(quality) })
+            kept.insert(Writer {
+                level,
+                compressor: libdeflater::Compressor::new(quality),
+            })
         }
     };
     scratch.clear();
-    let room = scratch.room(writer.compressor.gzip_compress_bound(input.len()), usize::MAX);
-    let length = writer.compressor.gzip_compress(input, room).map_err(|_| FAILS)?;
+    let room = scratch.room(
+        writer.compressor.gzip_compress_bound(input.len()),
+        usize::MAX,
+    );
+    let length = writer
+        .compressor
+        .gzip_compress(input, room)
+        .map_err(|_| FAILS)?;
     out.extend_from_slice(&room[..length]);
     Ok(())
 }

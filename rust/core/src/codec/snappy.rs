@@ -16,7 +16,7 @@ const MAGIC: [u8; 8] = *b"\x82SNAPPY\0";
 /// Magic and two versions.
 const HEADER_SIZE: usize = 16;
 /// Both version fields, as xerial writes them.
-const VERSION: u32 = 1;
+const VERSION: i32 = 1;
 /// How much Kafka's writer puts in a block before compressing it.
 const BLOCK_SIZE: usize = 32 * 1024;
 /// What one step of a block makes at most …
@@ -32,34 +32,31 @@ pub(super) fn decompress(input: &[u8], limit: usize, out: &mut Buffer) -> Result
     if input.len() < HEADER_SIZE || !input.starts_with(&MAGIC) {
         return block(input, limit, out);
     }
-    let mut rest = after_header(input)?;
+    let mut rest = &input[HEADER_SIZE..];
     while let Some((length, tail)) = rest.split_first_chunk::<4>() {
         if length == &MAGIC[..4] {
-            if rest.len() < HEADER_SIZE {
-                return Err(Flaw::Decompress("snappy: joined stream ends within its header"));
-            }
-            if !rest.starts_with(&MAGIC) {
-                // Java takes this for the end of the stream.
-                return Ok(());
-            }
-            rest = after_header(rest)?;
+            rest = after_joined_header(rest)?;
             continue;
         }
         let length = usize::try_from(i32::from_be_bytes(*length))
             .map_err(|_| Flaw::Decompress("snappy: negative block length"))?;
-        let (bytes, tail) =
-            tail.split_at_checked(length).ok_or(Flaw::Decompress("snappy: block runs past the end"))?;
+        let (bytes, tail) = tail
+            .split_at_checked(length)
+            .ok_or(Flaw::Decompress("snappy: block runs past the end"))?;
         block(bytes, limit, out)?;
         rest = tail;
     }
     Ok(())
 }
 
-/// What follows a header that is there in full.
-fn after_header(input: &[u8]) -> Result<&[u8], Flaw> {
-    let (header, rest) = input.split_at(HEADER_SIZE);
+/// What follows a header in the middle. Java looks at its version, which it does not at the start, but reads
+/// on where only half of the magic fits.
+fn after_joined_header(input: &[u8]) -> Result<&[u8], Flaw> {
+    let (header, rest) = input.split_at_checked(HEADER_SIZE).ok_or(Flaw::Decompress(
+        "snappy: joined stream ends within its header",
+    ))?;
     let version = i32::from_be_bytes([header[8], header[9], header[10], header[11]]);
-    if version < VERSION as i32 {
+    if header.starts_with(&MAGIC) && version < VERSION {
         return Err(Flaw::Decompress("snappy: stream version below 1"));
     }
     Ok(rest)
@@ -79,7 +76,9 @@ fn block(input: &[u8], limit: usize, out: &mut Buffer) -> Result<(), Flaw> {
         return Err(over_limit(limit));
     }
     let room = &mut out.room(length, limit)[..length];
-    let made = snap::raw::Decoder::new().decompress(input, room).map_err(|_| BAD)?;
+    let made = snap::raw::Decoder::new()
+        .decompress(input, room)
+        .map_err(|_| BAD)?;
     out.advance(made);
     Ok(())
 }
@@ -97,8 +96,9 @@ pub(super) fn compress(
     scratch.clear();
     let room = scratch.room(snap::raw::max_compress_len(BLOCK_SIZE), usize::MAX);
     for block in input.chunks(BLOCK_SIZE) {
-        let length =
-            encoder.compress(block, room).map_err(|_| Flaw::Decompress("snappy: cannot compress"))?;
+        let length = encoder
+            .compress(block, room)
+            .map_err(|_| Flaw::Decompress("snappy: cannot compress"))?;
         out.extend_from_slice(&(length as u32).to_be_bytes());
         out.extend_from_slice(&room[..length]);
     }

@@ -15,6 +15,8 @@ const USUAL_EXPANSION: usize = 4;
 const STEP: usize = 4 * 1024;
 /// A block's header: type, size and whether it is the last.
 const BLOCK_HEADER_SIZE: usize = 3;
+/// How much zstd-jni reads at a time (`ZSTD_DStreamInSize`).
+const JNI_PIECE: usize = 128 * 1024 + BLOCK_HEADER_SIZE;
 /// A context larger than this is not kept: a frame of few bytes may ask for a window of 128 MiB.
 const KEPT_CONTEXT: usize = 16 * 1024 * 1024;
 
@@ -25,11 +27,18 @@ pub(super) struct Reader {
 
 impl Reader {
     pub(super) fn new() -> Self {
-        Self { context: DCtx::create() }
+        Self {
+            context: DCtx::create(),
+        }
     }
 
     /// Appends what the frames in `input` hold to the empty `out`.
-    pub(super) fn decompress(&mut self, input: &[u8], limit: usize, out: &mut Buffer) -> Result<(), Flaw> {
+    pub(super) fn decompress(
+        &mut self,
+        input: &[u8],
+        limit: usize,
+        out: &mut Buffer,
+    ) -> Result<(), Flaw> {
         if input.is_empty() {
             return Ok(());
         }
@@ -51,9 +60,16 @@ impl Reader {
         // What zstd wants next: 0 after a whole frame.
         let mut wanted = self.context.init().map_err(|_| BAD)?;
         let mut full = false;
+        let mut frame_end = 0;
         loop {
             if rest.is_empty() && !full {
-                return if wanted == 0 { Ok(()) } else { Err(Flaw::Decompress("zstd: frame ends early")) };
+                // zstd-jni misses a cut frame where a whole one ended in the same piece of input.
+                let last_piece = (input.len() - 1) / JNI_PIECE * JNI_PIECE;
+                return if wanted == 0 || frame_end > last_piece {
+                    Ok(())
+                } else {
+                    Err(Flaw::Decompress("zstd: frame ends early"))
+                };
             }
             // A call that fails does not say what it made, so none may span two blocks: what is wanted is a
             // block and the header of the next, which is left to the next call.
@@ -70,7 +86,10 @@ impl Reader {
             let target = if at_limit { &mut spill[..] } else { room };
             let size = target.len();
             let mut sink = OutBuffer::around(target);
-            wanted = self.context.decompress_stream(&mut sink, &mut source).map_err(|_| BAD)?;
+            wanted = self
+                .context
+                .decompress_stream(&mut sink, &mut source)
+                .map_err(|_| BAD)?;
             let (used, made) = (source.pos(), sink.pos());
             if at_limit && made > 0 {
                 return Err(over_limit(limit));
@@ -81,6 +100,9 @@ impl Reader {
             full = made == size && wanted != 0;
             out.advance(made);
             rest = &rest[used..];
+            if wanted == 0 {
+                frame_end = input.len() - rest.len();
+            }
         }
     }
 }
@@ -95,8 +117,9 @@ pub(super) fn compress(
 ) -> Result<(), Flaw> {
     scratch.clear();
     let room = scratch.room(zstd_safe::compress_bound(input.len()), usize::MAX);
-    let length =
-        context.compress(room, input, level).map_err(|_| Flaw::Decompress("zstd: cannot compress"))?;
+    let length = context
+        .compress(room, input, level)
+        .map_err(|_| Flaw::Decompress("zstd: cannot compress"))?;
     out.extend_from_slice(&room[..length]);
     Ok(())
 }
