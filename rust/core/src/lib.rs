@@ -1,3 +1,29 @@
-//! Kafka records as bytes.
+#![doc = include_str!("../../../README.md")]
+
+pub mod batch;
+pub mod bytes;
+pub mod checksum;
+pub mod codec;
+pub mod entry;
 pub mod error;
+pub mod format;
+mod frame;
+pub mod head;
+pub mod header;
+pub mod limits;
+pub mod log;
+pub mod message_set;
+pub mod record;
+pub mod segment;
+pub mod varint;
+
+pub use batch::control::{Control, ControlType};
+pub use codec::{Buffer, Codec, Compressor, Decompressor};
+pub use entry::{Entry, Payload};
 pub use error::{Error, Flaw, Kind, Result};
+pub use format::{Dialect, Family, Format};
+pub use head::{Head, TimestampType};
+pub use header::{Header, HeaderLayout, Headers};
+pub use limits::Limits;
+pub use log::{Damage, Log, Mode, Options, Step, Walker};
+pub use record::{Record, Sink};

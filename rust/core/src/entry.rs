@@ -1,0 +1,176 @@
+//! One entry of a log, and how its records are got out.
+
+use crate::batch;
+use crate::codec::{Buffer, Codec, Decompressor, Lz4Checksum};
+use crate::error::{Flaw, Result};
+use crate::format::{Family, Format};
+use crate::head::Head;
+use crate::limits::Limits;
+use crate::message_set;
+use crate::message_set::decode::Inner;
+use crate::record::Sink;
+
+/// An entry: a batch, a wrapper, or a message that stands alone. A view; its records are not touched until asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<'a> {
+    /// Where it begins in the log.
+    pub position: u64,
+    /// All of its bytes.
+    pub bytes: &'a [u8],
+    /// Its header.
+    pub head: Head,
+}
+
+impl<'a> Entry<'a> {
+    /// The checksum of the bytes as they are.
+    #[inline]
+    #[must_use]
+    pub fn computed_crc(&self) -> u32 {
+        let covered = self.bytes.get(self.head.crc_from..).unwrap_or_default();
+        self.head.format.traits().checksum.of(covered)
+    }
+
+    /// Whether the stored checksum is that of the bytes.
+    #[inline]
+    pub fn check_crc(&self) -> Result<(), Flaw> {
+        let computed = self.computed_crc();
+        if computed != self.head.crc {
+            return Err(Flaw::Crc { stored: self.head.crc, computed });
+        }
+        Ok(())
+    }
+
+    /// Makes the records readable: borrows them where they are, or decompresses them into `buffer`.
+    ///
+    /// An error names the entry's position. A batch whose decompression breaks in the middle still opens, with what
+    /// came out before ([`Payload::cut`]).
+    pub fn open<'b>(
+        &self,
+        decompressor: &mut Decompressor,
+        limits: &Limits,
+        buffer: &'b mut Buffer,
+    ) -> Result<Payload<'b>>
+    where
+        'a: 'b,
+    {
+        self.open_inner(decompressor, limits, buffer).map_err(|flaw| flaw.at(self.position))
+    }
+
+    fn open_inner<'b>(
+        &self,
+        decompressor: &mut Decompressor,
+        limits: &Limits,
+        buffer: &'b mut Buffer,
+    ) -> Result<Payload<'b>, Flaw>
+    where
+        'a: 'b,
+    {
+        let head = self.head;
+        let done = |shape, bytes, cut| Ok(Payload { head, position: self.position, shape, bytes, cut });
+        let codec = head.codec().ok_or(Flaw::Codec(head.codec_id()))?;
+        let limit = usize::try_from(limits.decompressed).unwrap_or(usize::MAX);
+        match head.format.traits().family {
+            Family::Batch => {
+                let records = self.bytes.get(head.body..).ok_or(Flaw::PastEnd("batch header"))?;
+                // Kafka looks at no record byte of an empty batch, so neither do we: compaction leaves
+                // some whose codec bits say what their bytes do not.
+                if codec == Codec::None || head.count.unwrap_or(0) <= 0 {
+                    return done(Shape::Batch, records, None);
+                }
+                let cut = decompressor.decompress(codec, Lz4Checksum::Standard, records, limit, buffer).err();
+                if let Some(flaw @ Flaw::Limit { .. }) = cut {
+                    return Err(flaw);
+                }
+                done(Shape::Batch, buffer.as_slice(), cut)
+            }
+            Family::MessageSet if codec == Codec::None => done(Shape::Message, self.bytes, None),
+            Family::MessageSet => {
+                let value = message_set::decode::wrapped(&head, self.bytes)?;
+                let lz4 = match head.format {
+                    Format::V0 => Lz4Checksum::Lenient,
+                    _ => Lz4Checksum::Standard,
+                };
+                decompressor.decompress(codec, lz4, value, limit, buffer)?;
+                let set = buffer.as_slice();
+                done(Shape::Wrapper(Inner::survey(&head, set)?), set, None)
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Shape {
+    Batch,
+    Message,
+    Wrapper(Inner),
+}
+
+/// An opened entry: its records, readable.
+#[derive(Clone, Copy, Debug)]
+pub struct Payload<'a> {
+    head: Head,
+    position: u64,
+    shape: Shape,
+    bytes: &'a [u8],
+    cut: Option<Flaw>,
+}
+
+impl<'a> Payload<'a> {
+    /// The entry's header.
+    #[must_use]
+    pub const fn head(&self) -> &Head {
+        &self.head
+    }
+
+    /// The bytes that records are borrowed from: the entry's own or the decompressed ones.
+    #[must_use]
+    pub const fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Why decompression ended early, if it did.
+    #[must_use]
+    pub const fn cut(&self) -> Option<Flaw> {
+        self.cut
+    }
+
+    /// How many records there should be; for memory to be reserved, it is bounded by the bytes that are there.
+    #[must_use]
+    pub fn count_hint(&self) -> usize {
+        match self.shape {
+            Shape::Message => 1,
+            Shape::Wrapper(inner) => inner.count as usize,
+            Shape::Batch => {
+                // No record takes fewer than four bytes.
+                usize::try_from(self.head.count.unwrap_or(0)).unwrap_or(0).min(self.bytes.len() / 4)
+            }
+        }
+    }
+
+    /// The offset that the batch's offsets count from. A wrapper's is known only when it is open.
+    #[must_use]
+    pub const fn base_offset(&self) -> i64 {
+        match self.shape {
+            Shape::Wrapper(inner) => inner.base_offset(self.head.format),
+            _ => self.head.base_offset,
+        }
+    }
+
+    /// Decodes all records into `sink`; returns how many. An error names the entry's position and how many records
+    /// were sound before it: those the sink has seen.
+    #[inline]
+    pub fn decode<S: Sink<'a>>(&self, limits: &Limits, sink: &mut S) -> Result<u32> {
+        let (count, flaw) = match self.shape {
+            Shape::Batch => batch::decode::decode(&self.head, self.bytes, self.cut, limits, sink),
+            Shape::Message => match message_set::decode::decode_one(&self.head, self.bytes, limits, sink) {
+                Ok(()) => (1, None),
+                Err(flaw) => (0, Some(flaw)),
+            },
+            Shape::Wrapper(inner) => inner.decode(&self.head, self.bytes, limits, sink),
+        };
+        match flaw {
+            None => Ok(count),
+            Some(flaw) => Err(flaw.at(self.position).after(count)),
+        }
+    }
+}

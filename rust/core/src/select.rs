@@ -1,0 +1,61 @@
+//! Which records are wanted, told as early as an entry's header allows.
+
+use std::ops::Range;
+
+use crate::head::Head;
+
+/// Ranges of offsets and timestamps, and whether control records are wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selection {
+    /// Offsets, half-open.
+    pub offsets: Range<i64>,
+    /// Effective timestamps in milliseconds, half-open. `None` takes records without one as well.
+    pub timestamps: Option<Range<i64>>,
+    /// Whether control records are handed out; consumers never see them.
+    pub control: bool,
+}
+
+impl Default for Selection {
+    fn default() -> Self {
+        Self { offsets: i64::MIN..i64::MAX, timestamps: None, control: false }
+    }
+}
+
+impl Selection {
+    /// Whether any record of an entry may be wanted. `false` spares its decompression.
+    #[must_use]
+    pub fn may_hold(&self, head: &Head) -> bool {
+        if head.is_control() && !self.control {
+            return false;
+        }
+        // A wrapper's base is not known before it is open, but its last offset is. The header of a rewritten
+        // batch keeps its original range, which only ever is too wide.
+        if head.last_offset < self.offsets.start {
+            return false;
+        }
+        if head.count.is_some() && head.base_offset >= self.offsets.end {
+            return false;
+        }
+        let Some(times) = &self.timestamps else { return true };
+        match head.append_time() {
+            Some(time) => times.contains(&time),
+            // maxTimestamp bounds every record from above; nothing in a header bounds them from below. A
+            // wrapper's is set by its producer, as is a batch's, but the broker checks it.
+            None => head.max_timestamp >= times.start || head.max_timestamp < 0,
+        }
+    }
+
+    /// Whether each record that an entry can hold is wanted, so that none need be asked.
+    #[must_use]
+    pub fn takes_all(&self) -> bool {
+        self.timestamps.is_none() && self.offsets == (i64::MIN..i64::MAX)
+    }
+
+    /// Whether a record is wanted, by offset and effective timestamp.
+    #[inline]
+    #[must_use]
+    pub fn wants(&self, offset: i64, timestamp: i64) -> bool {
+        self.offsets.contains(&offset)
+            && self.timestamps.as_ref().is_none_or(|times| times.contains(&timestamp))
+    }
+}

@@ -1,0 +1,97 @@
+//! Where a log's bytes come from, and the loop that reads entries out of them.
+
+use std::io;
+
+use crate::entry::Entry;
+use crate::head::Head;
+use crate::log::{Damage, Options, Step, Walker};
+
+/// Hands out windows of a log. Implementations do the I/O; the core does none.
+pub trait Source {
+    /// Makes the window begin at or before `position` and reach `need` bytes beyond it, or to the log's end.
+    fn fill(&mut self, position: u64, need: u64) -> io::Result<()>;
+
+    /// The window's bytes, where they begin in the log, and whether the log ends with them.
+    fn window(&self) -> (&[u8], u64, bool);
+}
+
+/// Bytes in hand are one window.
+impl Source for &[u8] {
+    fn fill(&mut self, _position: u64, _need: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn window(&self) -> (&[u8], u64, bool) {
+        (self, 0, true)
+    }
+}
+
+/// What comes next in a log.
+#[derive(Debug)]
+pub enum Next<'a> {
+    /// An entry.
+    Entry(Entry<'a>),
+    /// Damage, or a tail.
+    Damage(Damage),
+    /// The end.
+    End,
+}
+
+/// Reads the entries of one [`Source`].
+#[derive(Debug)]
+pub struct Entries<S> {
+    source: S,
+    walker: Walker,
+}
+
+impl<S: Source> Entries<S> {
+    /// Begins at `position`, where an entry begins.
+    pub const fn new(source: S, options: Options, position: u64) -> Self {
+        Self { source, walker: Walker::new(options, position) }
+    }
+
+    /// The source, whose window holds the entry that came last.
+    pub const fn source(&self) -> &S {
+        &self.source
+    }
+
+    /// The source, to be closed or used again.
+    pub fn into_source(self) -> S {
+        self.source
+    }
+
+    /// Where the next entry should begin.
+    pub const fn position(&self) -> u64 {
+        self.walker.position()
+    }
+
+    /// The next entry.
+    #[expect(clippy::should_implement_trait, reason = "an entry borrows the window, which Iterator cannot say")]
+    pub fn next(&mut self) -> io::Result<Next<'_>> {
+        let found: Option<(Head, u64)> = loop {
+            let position = self.walker.position();
+            let (window, begins, last) = self.source.window();
+            let at = position.checked_sub(begins).and_then(|at| usize::try_from(at).ok());
+            let ahead = at.and_then(|at| window.get(at..));
+            let step = match ahead {
+                Some(ahead) => self.walker.step(ahead, last),
+                // The window is elsewhere. Behind the end of the log it is empty.
+                None if last && position >= begins => self.walker.step(&[], true),
+                None => Step::More(1),
+            };
+            match step {
+                Step::Entry(entry) => break Some((entry.head, entry.position)),
+                Step::Damage(damage) => return Ok(Next::Damage(damage)),
+                Step::End => break None,
+                Step::More(need) => {
+                    let position = self.walker.position();
+                    self.source.fill(position, need)?;
+                }
+            }
+        };
+        let Some((head, position)) = found else { return Ok(Next::End) };
+        let (window, begins, _) = self.source.window();
+        let at = (position - begins) as usize;
+        Ok(Next::Entry(Entry { position, bytes: &window[at..at + head.size], head }))
+    }
+}
