@@ -1,0 +1,62 @@
+"""What every Python test may ask for: the data that ships, the corpus beside the repository, a local Spark."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from places import DATA, REPOSITORY, shared_directory
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The room says what a test needs, so that nobody has to mark each one."""
+    for item in items:
+        rooms = item.path.relative_to(REPOSITORY).parts
+        if "spark" in rooms or "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker("spark")
+        if "kafka" in rooms or "broker" in rooms:
+            item.add_marker("broker")
+        if "golden" in rooms:
+            item.add_marker("golden")
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    """`tests/data`, which ships."""
+    return DATA
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The corpus; a test that asks for it skips where it is absent."""
+    path = shared_directory()
+    if path is None:
+        pytest.skip("the golden corpus is not here (MAGICBYTE_SHARED)")
+    return path
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """One local Spark for all tests, on two cores, with workers of this very interpreter."""
+    sql = pytest.importorskip("pyspark.sql", reason="pyspark is not installed")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    session = (
+        sql.SparkSession.builder.master("local[2]")
+        .appName("magicbyte-tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.execution.pyspark.udf.faulthandler.enabled", "true")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
