@@ -90,15 +90,24 @@ impl Reader {
 
 /// Whether a member may start anywhere in `bytes`.
 pub(super) fn has_magic(bytes: &[u8]) -> bool {
-    // Without an early way out inside a piece, so that the compiler makes vector code of it.
+    // Whole pieces without an early way out, so that the compiler makes vector code of it.
     const PIECE: usize = 64;
     let pairs = bytes.get(1..).unwrap_or_default();
-    let suspect = |(first, second): (&[u8], &[u8])| {
-        let hit = |hit, (a, b): (&u8, &u8)| hit | ((*a == MAGIC[0]) & (*b == MAGIC[1]));
-        first.iter().zip(second).fold(false, hit)
+    let (firsts, _) = bytes[..pairs.len()].as_chunks::<PIECE>();
+    let (seconds, tail) = pairs.as_chunks::<PIECE>();
+    let suspect = |(firsts, seconds): (&[u8; PIECE], &[u8; PIECE])| {
+        let mut hit = 0;
+        for at in 0..PIECE {
+            hit |= u8::from(firsts[at] == MAGIC[0]) & u8::from(seconds[at] == MAGIC[1]);
+        }
+        hit != 0
     };
-    bytes.chunks(PIECE).zip(pairs.chunks(PIECE)).any(suspect)
-        && bytes.windows(MAGIC.len()).any(|window| window == MAGIC)
+    let exact = |bytes: &[u8]| bytes.windows(MAGIC.len()).any(|window| window == MAGIC);
+    // A suspect piece is looked at with the two bytes behind it, the tail with the one before it.
+    firsts.iter().zip(seconds).enumerate().any(|(piece, pair)| {
+        let start = piece * PIECE;
+        suspect(pair) && exact(&bytes[start..bytes.len().min(start + PIECE + MAGIC.len() - 1)])
+    }) || exact(&bytes[bytes.len() - (tail.len() + 1).min(bytes.len())..])
 }
 
 fn members(
