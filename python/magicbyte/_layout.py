@@ -1,0 +1,162 @@
+"""What stands where: the segments of a file, of a partition directory, of a directory of partitions.
+
+```text
+logs/                    a directory of partitions: a broker's data directory, or a copy of a part of it
+  meta.properties …      not partitions, not looked at
+  orders-0/              a partition directory, named topic-partition
+    00…042.log           a segment, named by its base offset
+    00…042.index …       beside it, never read as a log
+    00…042.log.deleted   left out, with the reason
+```
+Names say what is read, and where in the order it comes; a name never becomes another path.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+UNKNOWN = -1
+"""A partition, or a base offset, that no name tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One file of log entries.
+
+    Attributes:
+        path: the file; ``""`` for bytes in memory.
+        topic: by the directory's name (``orders-0``) or as the caller said; ``""`` if nobody did.
+        partition: the same; -1 if nobody said.
+        base_offset: by the file's name, -1 where that is no segment's name.
+        size: bytes, when the log was opened.
+    """
+
+    path: str
+    topic: str
+    partition: int
+    base_offset: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The segments below a path, in the order of (topic, partition, base offset), and what was left out, and why."""
+
+    segments: list[Segment]
+    left_out: list[tuple[str, str]]
+    single: bool
+    """One partition (a file or a partition directory), not a directory of partitions."""
+
+
+def find(path: str, topic: str | None = None, partition: int | None = None) -> Found:
+    """The segments below ``path``.
+
+    ``topic`` and ``partition`` name a single partition, over its directory's name; of a directory of partitions they
+    choose. Raises ``OSError`` as the operating system gives it, and ``FileNotFoundError`` where no segment stands.
+    """
+    status = Path(path).stat()
+    if stat.S_ISREG(status.st_mode):
+        return _file(path, status.st_size, topic, partition)
+    if not stat.S_ISDIR(status.st_mode):
+        # A pipe would block for ever, a device never ends.
+        raise OSError(errno.EINVAL, "neither a regular file nor a directory", path)
+    left_out: list[tuple[str, str]] = []
+    named = _of_directory(path)
+    segments = list(_partition(path, *named, left_out))
+    if segments:
+        own = [replace(s, **_given(topic, partition)) for s in segments]
+        return Found(sorted(own, key=_order), left_out, True)
+    seen = []
+    for entry in _entries(path):
+        if not entry.is_dir():
+            continue
+        names = _topic_partition(entry.name)
+        if names is None:
+            left_out.append((entry.path, "not named topic-partition"))
+            continue
+        seen.append(names)
+        if (topic is None or names[0] == topic) and (partition is None or names[1] == partition):
+            segments += _partition(entry.path, *names, left_out)
+    if not segments:
+        raise FileNotFoundError(errno.ENOENT, _nothing(topic, partition, seen, left_out), path)
+    return Found(sorted(segments, key=_order), left_out, False)
+
+
+def _nothing(
+    topic: str | None, partition: int | None, seen: list[tuple[str, int]], left_out: list[tuple[str, str]]
+) -> str:
+    if seen and (topic is not None or partition is not None):
+        there = ", ".join(f"{name}-{number}" for name, number in sorted(seen)[:10])
+        return f"no segment of topic {topic or 'any'}, partition {'any' if partition is None else partition}: {there}"
+    why = "".join(f"; left out: {name} ({reason})" for name, reason in left_out[:3])
+    return f"no log segment: looked for <20 digits>.log, here and in directories named <topic>-<partition>{why}"
+
+
+def _file(path: str, size: int, topic: str | None, partition: int | None) -> Found:
+    """A lone file, whatever its name, as long as the name does not say that it is something else."""
+    parts = Path(os.path.abspath(path))  # noqa: PTH100 (a link's own place names it, not its target's)
+    kind, base, _ = file_kind(parts.name)
+    if kind in COMPANIONS:
+        raise FileNotFoundError(errno.ENOENT, f"a {kind} file, not a log; open the .log beside it", path)
+    where = _topic_partition(parts.parent.name) or ("", UNKNOWN)
+    segment = Segment(path, *where, UNKNOWN if base is None else base, size)
+    return Found([replace(segment, **_given(topic, partition))], [], True)
+
+
+def _partition(path: str, topic: str, partition: int, left_out: list[tuple[str, str]]) -> Iterator[Segment]:
+    """The segments of one directory."""
+    for entry in _entries(path):
+        kind, base, reason = file_kind(entry.name)
+        if kind == "log" and base is not None and entry.is_file():
+            yield Segment(entry.path, topic, partition, base, entry.stat().st_size)
+        elif kind == "left_out":
+            left_out.append((entry.path, reason or kind))
+        elif kind == "checkpoint":
+            left_out.append((entry.path, "a KRaft snapshot; open it by its own path"))
+
+
+def _entries(path: str) -> list[os.DirEntry[str]]:
+    with os.scandir(path) as entries:
+        return sorted(entries, key=lambda entry: entry.name)
+
+
+def _given(topic: str | None, partition: int | None) -> dict[str, str | int]:
+    given = {"topic": topic, "partition": partition}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _order(segment: Segment) -> tuple[str, int, int]:
+    return (segment.topic, segment.partition, segment.base_offset)
+
+
+def _of_directory(path: str) -> tuple[str, int]:
+    name = Path(os.path.abspath(path)).name  # noqa: PTH100 (as in _file)
+    return _topic_partition(name) or ("", UNKNOWN)
+
+
+COMPANIONS = frozenset({"index", "timeindex", "txnindex", "snapshot", "leader-epoch-checkpoint", "partition.metadata"})
+"""Kinds of files that stand beside a segment and are no logs."""
+
+
+def file_kind(name: str) -> tuple[str, int | None, str | None]:
+    """What a file is by its name: kind, base offset, and the reason if it is left out (see ``_core.segment_name``)."""
+    from magicbyte import _core
+
+    try:
+        return _core.segment_name(name)
+    except UnicodeEncodeError:  # bytes that are no text: no name of Kafka's
+        return ("other", None, None)
+
+
+def _topic_partition(name: str) -> tuple[str, int] | None:
+    from magicbyte import _core
+
+    try:
+        return _core.topic_partition(name)
+    except UnicodeEncodeError:
+        return None

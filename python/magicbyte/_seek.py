@@ -1,0 +1,214 @@
+"""Where in a segment to begin: the index files as hints, and cuts between batches.
+
+An index is written by another hand and may be old, empty, cut short or wrong. So it only ever says where to look: what
+stands at that place must be a whole entry, with its checksum, that fits what the index said. Otherwise the reading
+begins where the segment begins. Records are never lost to a bad index, time is.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_left
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from .errors import MagicbyteError
+
+if TYPE_CHECKING:
+    from ._core import OffsetIndex, TimeIndex
+    from ._layout import Segment
+
+MAX_INDEX = 64 << 20
+"""Bytes of an index that are read; a broker makes them 10 MiB unless told otherwise (``segment.index.bytes``)."""
+MAX_HOPS = 250_000
+"""Entries that a cut without an index walks over, header by header, in one segment."""
+SMALL_TAIL = 1 << 20
+"""Bytes behind the last time index entry that are looked through, to leave the segment out."""
+
+
+class Batch(NamedTuple):
+    """What an entry's header says."""
+
+    base_offset: int
+    last_offset: int
+    max_timestamp: int
+    end: int
+
+
+def start_of_offset(segment: Segment, first: int, format: str) -> int:
+    """A byte position where an entry begins, with no offset from ``first`` on before it."""
+    index = _offset_index(segment)
+    if index is None:
+        return 0
+    _, position = index.lookup(first)
+    batch = entry_at(segment, position, format) if position else None
+    return position if batch is not None and batch.base_offset <= first else 0
+
+
+def end_of_offset(segment: Segment, end: int, format: str) -> int | None:
+    """A byte position where an entry begins, with no offset below ``end`` from there on; ``None`` if not known."""
+    index = _offset_index(segment)
+    if index is None:
+        return None
+    entries = index.entries()
+    # An entry names the last offset of its batch, so the first at or behind `end` may still begin before it.
+    at = bisect_left(entries, (end, 0))
+    for _, position in entries[at : at + 2]:
+        batch = entry_at(segment, position, format) if position else None
+        if batch is not None and batch.base_offset >= end:
+            return position
+    return None
+
+
+def start_of_time(segment: Segment, since: int, format: str) -> int | None:
+    """A byte position where an entry begins, with no timestamp (ms) from ``since`` on before it.
+
+    ``None``: none in the whole segment. What is trusted is that the time index's entry is a running maximum, once the
+    batch that it names is there and has that very timestamp.
+    """
+    times = _time_index(segment)
+    index = _offset_index(segment)
+    if times is None or index is None:
+        return 0
+    entries = times.entries()
+    if any(later <= earlier for earlier, later in zip(entries, entries[1:], strict=False)):
+        return 0
+    # Strictly below: records of the same millisecond may stand before the one that is named.
+    at = bisect_left(entries, (since, -1 << 63)) - 1
+    if at < 0:
+        return 0
+    timestamp, offset = entries[at]
+    _, position = index.lookup(offset)
+    for _ in range(MAX_HOPS):
+        batch = entry_at(segment, position, format)
+        if batch is None or batch.base_offset > offset:
+            return 0
+        if batch.last_offset >= offset:
+            break
+        position = batch.end
+    else:
+        return 0
+    if batch.max_timestamp != timestamp:
+        return 0
+    if (
+        at == len(entries) - 1
+        and segment.size - position <= SMALL_TAIL
+        and _none_since(segment, position, since, format)
+    ):
+        return None
+    return position
+
+
+def cuts(segment: Segment, start: int, end: int, target: int, format: str) -> list[int]:
+    """Positions between ``start`` and ``end`` where entries begin, for pieces of about ``target`` bytes."""
+    pieces = -(-(end - start) // max(target, 1))
+    if pieces < 2:
+        return []
+    goals = [start + (end - start) * piece // pieces for piece in range(1, pieces)]
+    index = _offset_index(segment)
+    positions = [position for _, position in index.entries()] if index is not None else []
+    if positions and all(a < b for a, b in zip(positions, positions[1:], strict=False)):
+        found = sorted({positions[at] for goal in goals if (at := bisect_left(positions, goal)) < len(positions)})
+        found = [position for position in found if start < position < end]
+        if found and all(entry_at(segment, position, format) is not None for position in found):
+            return found
+    return list(_hop(segment.path, start, end, goals))
+
+
+def entry_at(segment: Segment, position: int, format: str) -> Batch | None:
+    """The entry at that byte position, if a whole one with its checksum stands there."""
+    from magicbyte import _core
+
+    if not 0 <= position < segment.size:
+        return None
+    part = _core.Part(segment.path, start=position)
+    try:
+        batch = next(iter(_core.Reader([part], format=format, control=True).batches()), None)
+        if batch is None or batch.position != position:
+            return None
+        return Batch(batch.base_offset, batch.last_offset, batch.max_timestamp, position + batch.size)
+    except MagicbyteError:
+        return None
+
+
+def _none_since(segment: Segment, position: int, since: int, format: str) -> bool:
+    from magicbyte import _core
+
+    part = _core.Part(segment.path, start=position)
+    reader = _core.Reader([part], format=format, control=True, timestamps=(since, None))
+    try:
+        return reader.scan(["offset"]).count() == 0 and not reader.findings
+    except MagicbyteError:  # for the reader to tell
+        return False
+
+
+def _hop(path: str, start: int, end: int, goals: list[int]) -> Iterator[int]:
+    """The first entry at or behind each goal, found by going from header to header; ends early where one is odd."""
+    goal = iter(goals)
+    wanted = next(goal, None)
+    position = start
+    with Path(path).open("rb", buffering=0) as file:
+        for _ in range(MAX_HOPS):
+            if wanted is None or position >= end:
+                return
+            if position >= wanted and position > start:
+                yield position
+                while wanted is not None and wanted <= position:
+                    wanted = next(goal, None)
+            size = _entry_size(os.pread(file.fileno(), 18, position))
+            if size is None:
+                return
+            position += size
+
+
+def _entry_size(header: bytes) -> int | None:
+    """Bytes of the entry that begins so, ``None`` if that is not sure.
+
+    Classic: offset int64, size int32, then 4 bytes and the magic. v3: the size is a uvarint, so that its first byte is
+    0x80 or above for all but tiny batches; those below are the walker's to tell.
+    """
+    if len(header) < 18:
+        return None
+    if header[8] < 0x20:
+        size = int.from_bytes(header[8:12])
+        return 12 + size if size >= 14 and header[16] <= 2 else None
+    size = 0
+    for count, byte in enumerate(header[8:13]):
+        size |= (byte & 0x7F) << 7 * count
+        if byte < 0x80:
+            magic = header[8 + count + 1 + 4]
+            return 8 + count + 1 + size if header[8] >= 0x80 and magic == 3 else None
+    return None
+
+
+def _offset_index(segment: Segment) -> OffsetIndex | None:
+    from magicbyte import _core
+
+    data = _beside(segment, ".index")
+    try:
+        return _core.OffsetIndex(data, segment.base_offset) if data else None
+    except MagicbyteError:
+        return None
+
+
+def _time_index(segment: Segment) -> TimeIndex | None:
+    from magicbyte import _core
+
+    data = _beside(segment, ".timeindex")
+    try:
+        return _core.TimeIndex(data, segment.base_offset) if data else None
+    except MagicbyteError:
+        return None
+
+
+def _beside(segment: Segment, suffix: str) -> bytes | None:
+    """An index file's bytes; ``None`` where there is none that can be read."""
+    path = Path(segment.path)
+    if segment.base_offset < 0 or path.suffix != ".log":
+        return None
+    try:
+        with path.with_suffix(suffix).open("rb") as file:
+            return file.read(MAX_INDEX)
+    except OSError:
+        return None

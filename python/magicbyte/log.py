@@ -1,0 +1,282 @@
+"""Stored logs: one noun for a segment file, a partition directory, a directory of partitions, or bytes in hand."""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta, timezone
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from . import _seek
+from ._layout import UNKNOWN, Found, Segment, find
+
+if TYPE_CHECKING:
+    from ._core import ConsumerRecord, Limits, Part, Reader, RecordBatch, Scan
+
+__all__ = ["Log", "Segment"]
+
+Source: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview"
+Range: TypeAlias = "tuple[int | None, int | None] | range"
+Offsets: TypeAlias = "Range | Mapping[int | tuple[str, int], Range]"
+Times: TypeAlias = "tuple[int | datetime | None, int | datetime | None] | range"
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+class Stretch(NamedTuple):
+    """What a ``_core.Part`` is made of, but plain, so that it travels to a worker without the extension."""
+
+    path: str
+    topic: str
+    partition: int
+    start: int
+    end: int | None
+    first_offset: int | None
+    end_offset: int | None
+
+
+class Log:
+    """A log as it is stored, read without a broker.
+
+    A log is what stood there when it was opened: later segments are not seen (open it again), and nothing is ever
+    written beside it.
+
+    Args:
+        source: a segment file, a partition directory (``orders-0``), a directory of such directories (a broker's data
+            directory: what is no partition in it is not looked at), or the bytes of a segment or of a fetch response.
+        format: ``kafka`` (v0 to v3, mixed) | ``kip87`` | ``kip82a`` | ``kip82b`` (magic 2 read so) | ``v0`` … ``v3``
+            (that one only).
+        topic, partition: name a single partition, in place of its directory's name; of a directory of partitions they
+            choose some.
+        check_crc: whether each entry's checksum is computed.
+        mode: at damage: ``FAILFAST`` raises, ``DROPMALFORMED`` goes on behind it, ``PERMISSIVE`` reports it as well.
+        limits: bounds for records, batches, decompressed bytes and headers.
+        mmap: map the files instead of reading them, with the caller's word that they stay as they are meanwhile.
+
+    Raises:
+        OSError: the path can't be read.
+        FileNotFoundError: nothing is there, or a directory without a segment.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        format: str = "kafka",
+        topic: str | None = None,
+        partition: int | None = None,
+        check_crc: bool = True,
+        mode: str = "FAILFAST",
+        limits: Limits | None = None,
+        mmap: bool = False,
+    ) -> None:
+        self.format = format
+        self._options = {"check_crc": check_crc, "mode": mode, "limits": limits, "mmap": mmap}
+        self._data: bytes | None = None
+        if isinstance(source, bytes | bytearray | memoryview):
+            # Bytes are immutable; what may change under the reader is copied.
+            self._data = bytes(source)
+            name = Segment("", topic or "", UNKNOWN if partition is None else partition, UNKNOWN, len(self._data))
+            found = Found([name], [], True)
+            self.source = ""
+        else:
+            self.source = os.fspath(source)
+            found = find(self.source, topic, partition)
+        self.segments: list[Segment] = found.segments
+        """The segments, in the order of (topic, partition, base offset)."""
+        self.left_out: list[tuple[str, str]] = found.left_out
+        """Paths that look like a part of the log and are not read, each with the reason."""
+        self.single: bool = found.single
+        """Whether this is one partition, not a directory of partitions."""
+
+    @property
+    def partitions(self) -> list[tuple[str, int]]:
+        """The partitions, as (topic, partition), sorted."""
+        return sorted({(segment.topic, segment.partition) for segment in self.segments})
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments."""
+        return sum(segment.size for segment in self.segments)
+
+    def records(
+        self,
+        isolation: str = "read_uncommitted",
+        control: bool = False,
+        *,
+        offsets: Offsets | None = None,
+        timestamps: Times | None = None,
+    ) -> Iterator[ConsumerRecord]:
+        """The records, in offset order in each partition. Control records come only if asked for."""
+        reader = self.reader(offsets=offsets, timestamps=timestamps, isolation=isolation, control=control)
+        return reader.records()
+
+    def batches(self, *, offsets: Offsets | None = None, timestamps: Times | None = None) -> Iterator[RecordBatch]:
+        """The batches (of v0 and v1: entries), control batches too: header fields at once, ``.records`` when asked."""
+        return self.reader(offsets=offsets, timestamps=timestamps, control=True).batches()
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        offsets: Offsets | None = None,
+        timestamps: Times | None = None,
+        isolation: str = "read_uncommitted",
+        views: bool = False,
+        *,
+        control: bool = False,
+        batch_rows: int = 65_536,
+        batch_bytes: int = 16 << 20,
+    ) -> Scan:
+        """The records as Arrow columns; only the columns asked for are built.
+
+        ``views=True`` gives BinaryView columns that point into the mapped file: the file must stay as it is meanwhile.
+        ``batch_rows`` and ``batch_bytes`` bound each Arrow batch.
+        """
+        reader = self.reader(offsets=offsets, timestamps=timestamps, isolation=isolation, control=control)
+        return reader.scan(columns, views=views, batch_rows=batch_rows, batch_bytes=batch_bytes)
+
+    def reader(
+        self,
+        *,
+        offsets: Offsets | None = None,
+        timestamps: Times | None = None,
+        isolation: str = "read_uncommitted",
+        control: bool = False,
+    ) -> Reader:
+        """The reader behind ``records``, ``batches`` and ``scan``; its ``.findings`` tell what it passed over."""
+        from magicbyte import _core
+
+        span = None if timestamps is None else _times(timestamps)
+        parts = self.parts(offsets, timestamps)
+        return _core.Reader(
+            parts, format=self.format, isolation=isolation, control=control, timestamps=span, **self._options
+        )
+
+    def verify(self) -> object:
+        """A report of every batch and defect. Not built yet."""
+        raise NotImplementedError("Log.verify is not built yet")
+
+    def parts(self, offsets: Offsets | None = None, timestamps: Times | None = None) -> list[Part]:
+        """The stretches of files that hold these offsets and timestamps, in order, each to be read by itself.
+
+        Segments and bytes outside are left out by name and by index. ``offsets``: (first, end), half-open, ``None`` =
+        open; or a ``range``; or a mapping from (topic, partition), or from the partition, to these: then other
+        partitions are left out. ``timestamps``: (from, to) likewise, in ms or as ``datetime`` with a time zone; a part
+        still holds records outside them, for the reader to leave out.
+        """
+        return self._parts(self.stretches(offsets, timestamps))
+
+    def split(self, target_bytes: int, offsets: Offsets | None = None, timestamps: Times | None = None) -> list[Part]:
+        """As ``parts``, but large ones cut between batches into pieces of about ``target_bytes``, without a scan."""
+        return self._parts(self.stretches(offsets, timestamps, target_bytes))
+
+    def stretches(
+        self, offsets: Offsets | None = None, timestamps: Times | None = None, target_bytes: int | None = None
+    ) -> list[Stretch]:
+        """What ``parts`` and ``split`` give, as plain tuples."""
+        since = None if timestamps is None else _times(timestamps)[0]
+        found: list[Stretch] = []
+        for name, group in groupby(self.segments, lambda segment: (segment.topic, segment.partition)):
+            wanted = _wanted(offsets, *name)
+            if wanted is None:
+                continue
+            segments = list(group)
+            for segment, following in zip(segments, [*segments[1:], None], strict=True):
+                stretch = self._stretch(segment, following, wanted, since)
+                if stretch is not None:
+                    found += [stretch] if target_bytes is None else self._cut(segment, stretch, target_bytes)
+        return found
+
+    def _parts(self, stretches: Iterable[Stretch]) -> list[Part]:
+        from magicbyte import _core
+
+        if self._data is not None:
+            return [_core.Part(self._data, *stretch[1:]) for stretch in stretches]
+        return [_core.Part(*stretch) for stretch in stretches]
+
+    def _stretch(
+        self, segment: Segment, following: Segment | None, wanted: tuple[int | None, int | None], since: int | None
+    ) -> Stretch | None:
+        """The bytes of a segment that can hold what is wanted; ``None`` if it can't hold any."""
+        first, end = wanted
+        start, stop = 0, None
+        if segment.base_offset >= 0:
+            # A segment ends where the next one begins, and begins where its name says.
+            if end is not None and segment.base_offset >= end:
+                return None
+            if first is not None and following is not None and segment.base_offset < following.base_offset <= first:
+                return None
+            if first is not None and first > segment.base_offset:
+                start = _seek.start_of_offset(segment, first, self.format)
+            if end is not None and (following is None or end < following.base_offset):
+                stop = _seek.end_of_offset(segment, end, self.format)
+            if since is not None:
+                begin = _seek.start_of_time(segment, since, self.format)
+                if begin is None:
+                    return None
+                start = max(start, begin)
+        if stop is not None and stop <= start:  # two hints at odds, or nothing wanted: for the reader to find out
+            stop = None
+        return Stretch(segment.path, segment.topic, segment.partition, start, stop, first, end)
+
+    def _cut(self, segment: Segment, stretch: Stretch, target_bytes: int) -> list[Stretch]:
+        if self._data is not None:
+            return [stretch]
+        end = segment.size if stretch.end is None else stretch.end
+        places = [
+            stretch.start,
+            *_seek.cuts(segment, stretch.start, end, target_bytes, self.format),
+            stretch.end,
+        ]
+        return [stretch._replace(start=a or 0, end=b) for a, b in zip(places, places[1:], strict=False)]
+
+    def __repr__(self) -> str:
+        names = self.partitions
+        topics = len({topic for topic, _ in names})
+        one = f"{names[0][0]}-{names[0][1]}" if len(names) == 1 else f"{topics} topics, {len(names)} partitions"
+        what = repr(self.source) if self._data is None else "bytes"
+        return f"<Log {what}: {one}, {len(self.segments)} segments, {self.size:,} bytes>"
+
+
+def _wanted(offsets: Offsets | None, topic: str, partition: int) -> tuple[int | None, int | None] | None:
+    """The offsets (first, end) that are wanted of a partition; ``None`` for none of it."""
+    if isinstance(offsets, Mapping):
+        chosen = offsets.get((topic, partition), offsets.get(partition))
+        return None if chosen is None else _pair(chosen, "offsets")
+    return (None, None) if offsets is None else _pair(offsets, "offsets")
+
+
+def _pair(value: Range, what: str) -> tuple[int | None, int | None]:
+    if isinstance(value, range):
+        if value.step != 1:
+            raise ValueError(f"{what}: a range in steps of {value.step}; only 1 is possible")
+        return (value.start, value.stop)
+    try:
+        first, end = value
+    except (TypeError, ValueError):
+        raise TypeError(f"{what}: (first, end) or a range expected, not {value!r}") from None
+    return (
+        None if first is None else operator.index(first),
+        None if end is None else operator.index(end),
+    )
+
+
+def _times(value: Times) -> tuple[int | None, int | None]:
+    if isinstance(value, range):
+        return _pair(value, "timestamps")
+    try:
+        first, end = value
+    except (TypeError, ValueError):
+        raise TypeError(f"timestamps: (from, to) or a range expected, not {value!r}") from None
+    return (_milliseconds(first), _milliseconds(end))
+
+
+def _milliseconds(value: int | datetime | None) -> int | None:
+    """The first whole millisecond at or behind a moment: right for both ends of a half-open range."""
+    if not isinstance(value, datetime):
+        return None if value is None else operator.index(value)
+    if value.tzinfo is None:
+        raise ValueError(f"timestamps: {value!r} has no time zone")
+    return -((_EPOCH - value) // timedelta(milliseconds=1))
