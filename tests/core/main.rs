@@ -1,3 +1,4 @@
 //! Tests of the core crate as its users see it: one binary, one module a room.
 mod corpus;
 mod golden;
+mod segment;

@@ -81,18 +81,14 @@ impl LeaderEpochCheckpoint {
     /// Equal start offsets are let pass: brokers before 2.0 wrote them for an epoch without records.
     fn push(&mut self, entry: EpochEntry) -> Result<(), Flaw> {
         if entry.epoch < 0 || entry.start_offset < 0 {
-            return Err(Flaw::Index(
-                "leader epoch checkpoint: an epoch or its start offset is negative",
-            ));
+            return Err(Flaw::Index("leader epoch checkpoint: an epoch or its start offset is negative"));
         }
         if let Some(last) = self.entries.last() {
             if entry.epoch <= last.epoch {
                 return Err(Flaw::Index("leader epoch checkpoint: an epoch does not rise"));
             }
             if entry.start_offset < last.start_offset {
-                return Err(Flaw::Index(
-                    "leader epoch checkpoint: an epoch's start offset falls",
-                ));
+                return Err(Flaw::Index("leader epoch checkpoint: an epoch's start offset falls"));
             }
         }
         self.entries.push(entry);
@@ -157,16 +153,13 @@ fn parse_entry(line: &Line<'_>) -> Result<EpochEntry> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)] // A test may panic.
 mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<Vec<(i32, i64)>> {
         let checkpoint = LeaderEpochCheckpoint::parse(text.as_bytes())?;
-        Ok(checkpoint
-            .entries()
-            .iter()
-            .map(|e| (e.epoch, e.start_offset))
-            .collect())
+        Ok(checkpoint.entries().iter().map(|e| (e.epoch, e.start_offset)).collect())
     }
 
     #[test]
@@ -200,20 +193,14 @@ mod tests {
         ] {
             assert_eq!(parse(text).map_err(|e| e.position), Err(position), "{text:?}");
         }
-        assert_eq!(
-            LeaderEpochCheckpoint::parse(b"0\n1\n\xff 3\n").map_err(|e| e.position),
-            Err(4)
-        );
+        assert_eq!(LeaderEpochCheckpoint::parse(b"0\n1\n\xff 3\n").map_err(|e| e.position), Err(4));
     }
 
     #[test]
     fn epochs_and_offsets() {
         let checkpoint = LeaderEpochCheckpoint::parse(b"0\n3\n2 10\n4 20\n7 30\n").unwrap();
         let epochs = [9, 10, 19, 20, 29, 30, i64::MAX].map(|offset| checkpoint.epoch_for(offset));
-        assert_eq!(
-            epochs,
-            [None, Some(2), Some(2), Some(4), Some(4), Some(7), Some(7)]
-        );
+        assert_eq!(epochs, [None, Some(2), Some(2), Some(4), Some(4), Some(7), Some(7)]);
         let ends = [-1, 0, 2, 3, 4, 6, 7, 8].map(|epoch| checkpoint.end_offset(epoch, 99));
         let expected = [
             None,

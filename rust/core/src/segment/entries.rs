@@ -14,10 +14,7 @@ pub(super) fn without_padding<const N: usize>(entries: &[[u8; N]]) -> &[[u8; N]]
     if entries.len() <= 1 {
         return entries;
     }
-    let used = entries
-        .iter()
-        .rposition(|entry| *entry != [0; N])
-        .map_or(0, |last| last + 1);
+    let used = entries.iter().rposition(|entry| *entry != [0; N]).map_or(0, |last| last + 1);
     &entries[..used]
 }
 
@@ -32,10 +29,7 @@ mod tests {
 
     #[test]
     fn padding_is_the_zeros_at_the_end_only() {
-        assert_eq!(
-            without_padding::<2>(&[[0, 0], [0, 1], [0, 0], [0, 0]]),
-            &[[0, 0], [0, 1]]
-        );
+        assert_eq!(without_padding::<2>(&[[0, 0], [0, 1], [0, 0], [0, 0]]), &[[0, 0], [0, 1]]);
         assert!(without_padding::<2>(&[[0, 0], [0, 0]]).is_empty());
         assert_eq!(without_padding::<2>(&[[0, 0]]), &[[0, 0]]);
         assert!(without_padding::<2>(&[]).is_empty());

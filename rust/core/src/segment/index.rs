@@ -47,11 +47,7 @@ impl<'a> OffsetIndex<'a> {
         for (i, raw) in used.iter().enumerate() {
             if let Err(flaw) = rises(previous, raw, base_offset) {
                 let flaw = Some(flaw.at(position_of(i, Self::ENTRY_SIZE)));
-                return Self {
-                    base_offset,
-                    entries: &used[..i],
-                    flaw,
-                };
+                return Self { base_offset, entries: &used[..i], flaw };
             }
             previous = Some(raw);
         }
@@ -60,11 +56,7 @@ impl<'a> OffsetIndex<'a> {
             Flaw::Index("offset index: its size is not a multiple of 8, bytes of an entry are missing")
                 .at(end)
         });
-        Self {
-            base_offset,
-            entries: used,
-            flaw,
-        }
+        Self { base_offset, entries: used, flaw }
     }
 
     /// The segment's base offset.
@@ -107,16 +99,11 @@ impl<'a> OffsetIndex<'a> {
     /// (`OffsetIndex.lookup`). The position can lie past the end of a `.log` that was cut: the caller checks.
     #[must_use]
     pub fn lookup(&self, offset: i64) -> OffsetPosition {
-        let after = self
-            .entries
-            .partition_point(|raw| decode(raw, self.base_offset).offset <= offset);
+        let after = self.entries.partition_point(|raw| decode(raw, self.base_offset).offset <= offset);
         after
             .checked_sub(1)
             .and_then(|slot| self.entry(slot))
-            .unwrap_or(OffsetPosition {
-                offset: self.base_offset,
-                position: 0,
-            })
+            .unwrap_or(OffsetPosition { offset: self.base_offset, position: 0 })
     }
 }
 
@@ -134,12 +121,8 @@ fn rises(
     raw: &[u8; OffsetIndex::ENTRY_SIZE],
     base_offset: i64,
 ) -> Result<(), Flaw> {
-    let numbers = |raw| {
-        (
-            i32::from_be_bytes(field(raw, RELATIVE_OFFSET)),
-            i32::from_be_bytes(field(raw, POSITION)),
-        )
-    };
+    let numbers =
+        |raw| (i32::from_be_bytes(field(raw, RELATIVE_OFFSET)), i32::from_be_bytes(field(raw, POSITION)));
     let (offset, position) = numbers(raw);
     let (last_offset, last_position) = previous.map_or((-1, -1), numbers);
     if offset <= last_offset {
@@ -165,10 +148,7 @@ impl OffsetIndexBuilder {
     /// An empty index of the segment that begins at `base_offset`.
     #[must_use]
     pub const fn new(base_offset: i64) -> Self {
-        Self {
-            base_offset,
-            bytes: Vec::new(),
-        }
+        Self { base_offset, bytes: Vec::new() }
     }
 
     /// Adds an entry: the batch at byte `position` of the `.log` ends in `offset`.
@@ -204,14 +184,12 @@ impl OffsetIndexBuilder {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)] // A test may panic.
 mod tests {
     use super::*;
 
     fn file(entries: &[(i32, i32)]) -> Vec<u8> {
-        entries
-            .iter()
-            .flat_map(|(o, p)| [o.to_be_bytes(), p.to_be_bytes()].concat())
-            .collect()
+        entries.iter().flat_map(|(o, p)| [o.to_be_bytes(), p.to_be_bytes()].concat()).collect()
     }
 
     fn at(offset: i64, position: i32) -> OffsetPosition {
@@ -229,7 +207,7 @@ mod tests {
         assert_eq!(index.lookup(1029), at(1020, 200));
         assert_eq!(index.lookup(i64::MAX), at(1030, 300));
         assert_eq!(index.lookup(i64::MIN), at(1000, 0));
-        assert_eq!(index.iter().rev().next(), Some(at(1030, 300)));
+        assert_eq!(index.iter().next_back(), Some(at(1030, 300)));
         assert_eq!(index.entry(3), None);
     }
 
@@ -254,11 +232,7 @@ mod tests {
             let bytes = file(entries);
             let index = OffsetIndex::new(&bytes, 0);
             assert_eq!(index.len(), sound);
-            assert_eq!(
-                index.flaw().map(|e| e.position),
-                Some(sound as u64 * 8),
-                "{entries:?}"
-            );
+            assert_eq!(index.flaw().map(|e| e.position), Some(sound as u64 * 8), "{entries:?}");
         }
         let bytes = file(&[(1, 5), (9, 9)]);
         assert_eq!(OffsetIndex::new(&bytes, i64::MAX - 5).len(), 1);

@@ -109,18 +109,10 @@ impl SegmentFile {
         };
         let number = digits(stem, OFFSET_DIGITS);
         match (suffix, number) {
-            ("deleted", _) => Self::LeftOut {
-                reason: FileReason::Deleted,
-            },
-            ("cleaned", _) => Self::LeftOut {
-                reason: FileReason::Cleaned,
-            },
-            ("swap", _) => Self::LeftOut {
-                reason: FileReason::Swap,
-            },
-            ("tmp" | "part", _) => Self::LeftOut {
-                reason: FileReason::Unfinished,
-            },
+            ("deleted", _) => Self::LeftOut { reason: FileReason::Deleted },
+            ("cleaned", _) => Self::LeftOut { reason: FileReason::Cleaned },
+            ("swap", _) => Self::LeftOut { reason: FileReason::Swap },
+            ("tmp" | "part", _) => Self::LeftOut { reason: FileReason::Unfinished },
             ("log", Some(base_offset)) => Self::Log { base_offset },
             ("index", Some(base_offset)) => Self::Index { base_offset },
             ("timeindex", Some(base_offset)) => Self::TimeIndex { base_offset },
@@ -256,15 +248,14 @@ impl<'a> DirName<'a> {
         };
         let (name, unique) = rest.rsplit_once('.')?;
         let partition = TopicPartition::parse(name)?;
-        let plain = !unique.is_empty()
-            && unique
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+        let plain =
+            !unique.is_empty() && unique.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
         plain.then_some(Self::LeftOut { partition, reason })
     }
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)] // A test may panic.
 mod tests {
     use super::*;
 
@@ -276,12 +267,7 @@ mod tests {
     fn files() {
         for (name, expected) in [
             ("00000000000000000042.log", SegmentFile::Log { base_offset: 42 }),
-            (
-                "09223372036854775807.log",
-                SegmentFile::Log {
-                    base_offset: i64::MAX,
-                },
-            ),
+            ("09223372036854775807.log", SegmentFile::Log { base_offset: i64::MAX }),
             ("09223372036854775808.log", SegmentFile::Other),
             ("99999999999999999999.log", SegmentFile::Other),
             ("0000000000000000042.log", SegmentFile::Other),
@@ -289,64 +275,27 @@ mod tests {
             ("+0000000000000000042.log", SegmentFile::Other),
             ("-0000000000000000042.log", SegmentFile::Other),
             ("0000000000000000\u{0664}42.log", SegmentFile::Other),
-            (
-                "00000000000000000042.index",
-                SegmentFile::Index { base_offset: 42 },
-            ),
-            (
-                "00000000000000000042.timeindex",
-                SegmentFile::TimeIndex { base_offset: 42 },
-            ),
-            (
-                "00000000000000000042.txnindex",
-                SegmentFile::TxnIndex { base_offset: 42 },
-            ),
-            (
-                "00000000000000000042.snapshot",
-                SegmentFile::Snapshot { offset: 42 },
-            ),
+            ("00000000000000000042.index", SegmentFile::Index { base_offset: 42 }),
+            ("00000000000000000042.timeindex", SegmentFile::TimeIndex { base_offset: 42 }),
+            ("00000000000000000042.txnindex", SegmentFile::TxnIndex { base_offset: 42 }),
+            ("00000000000000000042.snapshot", SegmentFile::Snapshot { offset: 42 }),
             ("00000000000000000042.LOG", SegmentFile::Other),
             (
                 "00000000000000000042-0000000003.checkpoint",
-                SegmentFile::Checkpoint {
-                    end_offset: 42,
-                    epoch: 3,
-                },
+                SegmentFile::Checkpoint { end_offset: 42, epoch: 3 },
             ),
             ("00000000000000000042-9999999999.checkpoint", SegmentFile::Other),
             ("00000000000000000042.checkpoint", SegmentFile::Other),
             ("bootstrap.checkpoint", SegmentFile::Other),
             ("leader-epoch-checkpoint", SegmentFile::LeaderEpochCheckpoint),
             ("partition.metadata", SegmentFile::PartitionMetadata),
-            (
-                "00000000000000000042.log.deleted",
-                SegmentFile::LeftOut {
-                    reason: FileReason::Deleted,
-                },
-            ),
-            (
-                "00000000000000000042.index.cleaned",
-                SegmentFile::LeftOut {
-                    reason: FileReason::Cleaned,
-                },
-            ),
-            (
-                "00000000000000000042.log.swap",
-                SegmentFile::LeftOut {
-                    reason: FileReason::Swap,
-                },
-            ),
-            (
-                "leader-epoch-checkpoint.tmp",
-                SegmentFile::LeftOut {
-                    reason: FileReason::Unfinished,
-                },
-            ),
+            ("00000000000000000042.log.deleted", SegmentFile::LeftOut { reason: FileReason::Deleted }),
+            ("00000000000000000042.index.cleaned", SegmentFile::LeftOut { reason: FileReason::Cleaned }),
+            ("00000000000000000042.log.swap", SegmentFile::LeftOut { reason: FileReason::Swap }),
+            ("leader-epoch-checkpoint.tmp", SegmentFile::LeftOut { reason: FileReason::Unfinished }),
             (
                 "00000000000000000042-0000000003-7.checkpoint.part",
-                SegmentFile::LeftOut {
-                    reason: FileReason::Unfinished,
-                },
+                SegmentFile::LeftOut { reason: FileReason::Unfinished },
             ),
             ("quorum-state", SegmentFile::Other),
             ("", SegmentFile::Other),
@@ -392,22 +341,14 @@ mod tests {
     #[test]
     fn directories_that_are_left_out() {
         let id = "0123456789abcdef0123456789abcdef";
-        for (word, reason) in [
-            ("delete", DirReason::Delete),
-            ("future", DirReason::Future),
-            ("stray", DirReason::Stray),
-        ] {
+        for (word, reason) in
+            [("delete", DirReason::Delete), ("future", DirReason::Future), ("stray", DirReason::Stray)]
+        {
             let name = format!("my.orders-3.{id}-{word}");
-            let expected = DirName::LeftOut {
-                partition: partition("my.orders", 3),
-                reason,
-            };
+            let expected = DirName::LeftOut { partition: partition("my.orders", 3), reason };
             assert_eq!(DirName::parse(&name), expected);
             let topic = format!("orders-{word}");
-            assert_eq!(
-                DirName::parse(&format!("{topic}-0")),
-                DirName::Partition(partition(&topic, 0))
-            );
+            assert_eq!(DirName::parse(&format!("{topic}-0")), DirName::Partition(partition(&topic, 0)));
             assert_eq!(DirName::parse(&topic), DirName::Other);
         }
         assert_eq!(DirName::parse("orders-0.-delete"), DirName::Other);
@@ -417,32 +358,17 @@ mod tests {
 
     #[test]
     fn written_names_are_read() {
-        assert_eq!(
-            segment_file_name(42, "log").as_deref(),
-            Some("00000000000000000042.log")
-        );
+        assert_eq!(segment_file_name(42, "log").as_deref(), Some("00000000000000000042.log"));
         let last = segment_file_name(i64::MAX, "index").unwrap();
+        assert_eq!(SegmentFile::parse(&last), SegmentFile::Index { base_offset: i64::MAX });
         assert_eq!(
-            SegmentFile::parse(&last),
-            SegmentFile::Index {
-                base_offset: i64::MAX
-            }
-        );
-        assert_eq!(
-            (
-                segment_file_name(-1, "log"),
-                snapshot_file_name(1, -1),
-                snapshot_file_name(-1, 1)
-            ),
+            (segment_file_name(-1, "log"), snapshot_file_name(1, -1), snapshot_file_name(-1, 1)),
             (None, None, None)
         );
         let name = snapshot_file_name(i64::MAX, i32::MAX).unwrap();
         assert_eq!(
             SegmentFile::parse(&name),
-            SegmentFile::Checkpoint {
-                end_offset: i64::MAX,
-                epoch: i32::MAX
-            }
+            SegmentFile::Checkpoint { end_offset: i64::MAX, epoch: i32::MAX }
         );
     }
 }

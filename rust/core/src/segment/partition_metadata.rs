@@ -58,10 +58,7 @@ impl TopicId {
 }
 
 fn value(byte: u8) -> Option<u128> {
-    ALPHABET
-        .iter()
-        .position(|known| *known == byte)
-        .map(|at| at as u128)
+    ALPHABET.iter().position(|known| *known == byte).map(|at| at as u128)
 }
 
 impl fmt::Display for TopicId {
@@ -69,11 +66,7 @@ impl fmt::Display for TopicId {
         let id = u128::from_be_bytes(self.0);
         let text: String = (1..=ID_CHARS as u32)
             .map(|nth| {
-                let bits = if nth == ID_CHARS as u32 {
-                    id << SPARE_BITS
-                } else {
-                    id >> (128 - 6 * nth)
-                };
+                let bits = if nth == ID_CHARS as u32 { id << SPARE_BITS } else { id >> (128 - 6 * nth) };
                 char::from(ALPHABET[(bits & 0x3f) as usize])
             })
             .collect();
@@ -94,10 +87,7 @@ impl PartitionMetadata {
     /// The metadata of a partition of that topic, in the version that Kafka writes.
     #[must_use]
     pub const fn new(topic_id: TopicId) -> Self {
-        Self {
-            version: CURRENT_VERSION,
-            topic_id,
-        }
+        Self { version: CURRENT_VERSION, topic_id }
     }
 
     /// Reads the file. Lines behind the second one are passed over.
@@ -137,14 +127,12 @@ fn field<'a>(
     file: &[u8],
 ) -> Result<(Line<'a>, &'a str)> {
     let line = line.ok_or_else(|| Flaw::Index(what).at(file.len() as u64))?;
-    let value = line
-        .text(what)?
-        .strip_prefix(name)
-        .and_then(|rest| rest.strip_prefix(':'));
+    let value = line.text(what)?.strip_prefix(name).and_then(|rest| rest.strip_prefix(':'));
     Ok((line, value.ok_or_else(|| line.flaw(what))?.trim_ascii()))
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)] // A test may panic.
 mod tests {
     use super::*;
 

@@ -18,10 +18,7 @@ pub(super) struct Line<'a> {
 
 impl<'a> Lines<'a> {
     pub(super) const fn new(bytes: &'a [u8]) -> Self {
-        Self {
-            rest: bytes,
-            position: 0,
-        }
+        Self { rest: bytes, position: 0 }
     }
 }
 
@@ -34,10 +31,7 @@ impl<'a> Iterator for Lines<'a> {
         }
         let end = self.rest.iter().position(|byte| *byte == b'\n');
         let (text, taken) = end.map_or((self.rest, self.rest.len()), |end| (&self.rest[..end], end + 1));
-        let line = Line {
-            text: text.strip_suffix(b"\r").unwrap_or(text),
-            position: self.position,
-        };
+        let line = Line { text: text.strip_suffix(b"\r").unwrap_or(text), position: self.position };
         self.rest = &self.rest[taken..];
         self.position += taken as u64;
         Some(line)

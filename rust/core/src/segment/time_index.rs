@@ -49,11 +49,7 @@ impl<'a> TimeIndex<'a> {
         for (i, raw) in used.iter().enumerate() {
             if let Err(flaw) = rises(previous, raw, base_offset) {
                 let flaw = Some(flaw.at(position_of(i, Self::ENTRY_SIZE)));
-                return Self {
-                    base_offset,
-                    entries: &used[..i],
-                    flaw,
-                };
+                return Self { base_offset, entries: &used[..i], flaw };
             }
             previous = Some(raw);
         }
@@ -61,11 +57,7 @@ impl<'a> TimeIndex<'a> {
             let end = position_of(whole.len(), Self::ENTRY_SIZE);
             Flaw::Index("time index: its size is not a multiple of 12, bytes of an entry are missing").at(end)
         });
-        Self {
-            base_offset,
-            entries: used,
-            flaw,
-        }
+        Self { base_offset, entries: used, flaw }
     }
 
     /// The segment's base offset.
@@ -109,16 +101,12 @@ impl<'a> TimeIndex<'a> {
     /// search for the first record at or after it begins at that offset.
     #[must_use]
     pub fn lookup(&self, timestamp: i64) -> TimestampOffset {
-        let after = self
-            .entries
-            .partition_point(|raw| i64::from_be_bytes(field(raw, TIMESTAMP)) <= timestamp);
+        let after =
+            self.entries.partition_point(|raw| i64::from_be_bytes(field(raw, TIMESTAMP)) <= timestamp);
         after
             .checked_sub(1)
             .and_then(|slot| self.entry(slot))
-            .unwrap_or(TimestampOffset {
-                timestamp: NO_TIMESTAMP,
-                offset: self.base_offset,
-            })
+            .unwrap_or(TimestampOffset { timestamp: NO_TIMESTAMP, offset: self.base_offset })
     }
 }
 
@@ -137,12 +125,8 @@ fn rises(
     raw: &[u8; TimeIndex::ENTRY_SIZE],
     base_offset: i64,
 ) -> Result<(), Flaw> {
-    let numbers = |raw| {
-        (
-            i64::from_be_bytes(field(raw, TIMESTAMP)),
-            i32::from_be_bytes(field(raw, RELATIVE_OFFSET)),
-        )
-    };
+    let numbers =
+        |raw| (i64::from_be_bytes(field(raw, TIMESTAMP)), i32::from_be_bytes(field(raw, RELATIVE_OFFSET)));
     let (timestamp, offset) = numbers(raw);
     let (last_timestamp, last_offset) = previous.map_or((NO_TIMESTAMP, 0), numbers);
     if timestamp <= last_timestamp {
@@ -168,10 +152,7 @@ impl TimeIndexBuilder {
     /// An empty index of the segment that begins at `base_offset`.
     #[must_use]
     pub const fn new(base_offset: i64) -> Self {
-        Self {
-            base_offset,
-            bytes: Vec::new(),
-        }
+        Self { base_offset, bytes: Vec::new() }
     }
 
     /// Adds an entry: up to and with `offset`, the greatest timestamp is `timestamp` (ms). As in Kafka's
@@ -214,14 +195,12 @@ impl TimeIndexBuilder {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)] // A test may panic.
 mod tests {
     use super::*;
 
     fn file(entries: &[(i64, i32)]) -> Vec<u8> {
-        entries
-            .iter()
-            .flat_map(|(t, o)| [&t.to_be_bytes()[..], &o.to_be_bytes()].concat())
-            .collect()
+        entries.iter().flat_map(|(t, o)| [&t.to_be_bytes()[..], &o.to_be_bytes()].concat()).collect()
     }
 
     fn at(timestamp: i64, offset: i64) -> TimestampOffset {
@@ -247,10 +226,7 @@ mod tests {
         assert!(TimeIndex::new(&[0; 24], 5).is_empty());
         let mut bytes = file(&[(0, 0), (1, 1)]);
         bytes.resize(12 * 1000, 0);
-        assert_eq!(
-            (TimeIndex::new(&bytes, 5).len(), TimeIndex::new(&bytes, 5).flaw()),
-            (2, None)
-        );
+        assert_eq!((TimeIndex::new(&bytes, 5).len(), TimeIndex::new(&bytes, 5).flaw()), (2, None));
     }
 
     #[test]
@@ -265,11 +241,7 @@ mod tests {
             let bytes = file(entries);
             let index = TimeIndex::new(&bytes, 0);
             assert_eq!(index.len(), sound);
-            assert_eq!(
-                index.flaw().map(|e| e.position),
-                Some(sound as u64 * 12),
-                "{entries:?}"
-            );
+            assert_eq!(index.flaw().map(|e| e.position), Some(sound as u64 * 12), "{entries:?}");
         }
         let bytes = [file(&[(10, 1)]), vec![0; 5]].concat();
         let index = TimeIndex::new(&bytes, 0);

@@ -73,14 +73,10 @@ impl AbortedTxn {
             ));
         }
         if self.last_offset < base_offset {
-            return Err(Flaw::TxnIndex(
-                "transaction index: an entry ends before the segment begins",
-            ));
+            return Err(Flaw::TxnIndex("transaction index: an entry ends before the segment begins"));
         }
         if last_offset.is_some_and(|last| self.last_offset <= last) {
-            return Err(Flaw::TxnIndex(
-                "transaction index: an entry's last offset does not rise",
-            ));
+            return Err(Flaw::TxnIndex("transaction index: an entry's last offset does not rise"));
         }
         Ok(())
     }
@@ -108,11 +104,7 @@ impl<'a> TransactionIndex<'a> {
     #[must_use]
     pub fn new(bytes: &'a [u8], base_offset: i64) -> Self {
         let (entries, rest) = bytes.as_chunks();
-        Self {
-            base_offset,
-            entries,
-            ragged: !rest.is_empty(),
-        }
+        Self { base_offset, entries, ragged: !rest.is_empty() }
     }
 
     /// Number of whole entries, sound or not.
@@ -131,12 +123,7 @@ impl<'a> TransactionIndex<'a> {
     /// file) and is the last item; so are bytes left over at the end, since they may be an abort half written.
     #[must_use]
     pub const fn iter(&self) -> AbortedTxns<'a> {
-        AbortedTxns {
-            index: *self,
-            next: 0,
-            last_offset: None,
-            done: false,
-        }
+        AbortedTxns { index: *self, next: 0, last_offset: None, done: false }
     }
 
     /// The first thing that is wrong, if any.
@@ -193,10 +180,8 @@ impl Iterator for AbortedTxns<'_> {
             });
         };
         self.next += 1;
-        let txn = AbortedTxn::decode(raw).and_then(|txn| {
-            txn.follows(self.last_offset, self.index.base_offset)
-                .map(|()| txn)
-        });
+        let txn = AbortedTxn::decode(raw)
+            .and_then(|txn| txn.follows(self.last_offset, self.index.base_offset).map(|()| txn));
         match txn {
             Ok(txn) => {
                 self.last_offset = Some(txn.last_offset);
@@ -222,11 +207,7 @@ impl TransactionIndexBuilder {
     /// An empty index of the segment that begins at `base_offset`.
     #[must_use]
     pub const fn new(base_offset: i64) -> Self {
-        Self {
-            base_offset,
-            last_offset: None,
-            bytes: Vec::new(),
-        }
+        Self { base_offset, last_offset: None, bytes: Vec::new() }
     }
 
     /// Adds an aborted transaction.
@@ -235,8 +216,7 @@ impl TransactionIndexBuilder {
     /// [`Flaw::TxnIndex`] where its offsets contradict each other or its last offset does not rise. Nothing is
     /// added then.
     pub fn append(&mut self, txn: &AbortedTxn) -> Result<()> {
-        txn.follows(self.last_offset, self.base_offset)
-            .map_err(|flaw| flaw.at(self.bytes.len() as u64))?;
+        txn.follows(self.last_offset, self.base_offset).map_err(|flaw| flaw.at(self.bytes.len() as u64))?;
         self.last_offset = Some(txn.last_offset);
         self.bytes.extend_from_slice(&txn.encode());
         Ok(())
@@ -256,16 +236,12 @@ impl TransactionIndexBuilder {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)] // A test may panic.
 mod tests {
     use super::*;
 
     fn txn(producer_id: i64, first_offset: i64, last_offset: i64, last_stable_offset: i64) -> AbortedTxn {
-        AbortedTxn {
-            producer_id,
-            first_offset,
-            last_offset,
-            last_stable_offset,
-        }
+        AbortedTxn { producer_id, first_offset, last_offset, last_stable_offset }
     }
 
     fn file(txns: &[AbortedTxn]) -> Vec<u8> {
@@ -274,12 +250,7 @@ mod tests {
 
     #[test]
     fn collects_what_touches_the_range() {
-        let all = [
-            txn(1, 0, 10, 11),
-            txn(2, 5, 15, 13),
-            txn(3, 13, 35, 25),
-            txn(4, 25, 39, 40),
-        ];
+        let all = [txn(1, 0, 10, 11), txn(2, 5, 15, 13), txn(3, 13, 35, 25), txn(4, 25, 39, 40)];
         let bytes = file(&all);
         let index = TransactionIndex::new(&bytes, 0);
         let found = |from, to| index.collect_aborted(from, to).map(|f| (f.aborted, f.complete));
@@ -297,12 +268,7 @@ mod tests {
         let good = txn(1, 0, 10, 11);
         let mut version = txn(2, 5, 15, 13).encode();
         version[1] = 1;
-        for bad in [
-            version,
-            good.encode(),
-            txn(1, 20, 19, 20).encode(),
-            txn(1, -1, 19, 20).encode(),
-        ] {
+        for bad in [version, good.encode(), txn(1, 20, 19, 20).encode(), txn(1, -1, 19, 20).encode()] {
             let bytes = [file(&[good]), bad.to_vec(), file(&[txn(9, 40, 50, 51)])].concat();
             let index = TransactionIndex::new(&bytes, 0);
             let items: Vec<_> = index.iter().collect();
