@@ -97,8 +97,9 @@ impl<'a> TimeIndex<'a> {
     }
 
     /// The last entry whose timestamp (ms) is at or before `timestamp`, else (−1, base offset)
-    /// (`TimeIndex.lookup`). Every record before the given offset is older than or as old as `timestamp`, so a
-    /// search for the first record at or after it begins at that offset.
+    /// (`TimeIndex.lookup`). The first record at or after `timestamp` is in the batch that holds the given
+    /// offset or in a later one: the search begins at that batch, where the offset index leads, and not at
+    /// the offset itself, which can be the last one of the batch.
     #[must_use]
     pub fn lookup(&self, timestamp: i64) -> TimestampOffset {
         let after =
