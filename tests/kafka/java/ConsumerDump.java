@@ -49,6 +49,7 @@ public class ConsumerDump {
         config.put("bootstrap.servers", bootstrap);
         config.put("isolation.level", isolation);
         config.put("enable.auto.commit", "false");
+        config.put("fetch.max.wait.ms", "20");
         config.put("key.deserializer", ByteArrayDeserializer.class.getName());
         config.put("value.deserializer", ByteArrayDeserializer.class.getName());
         try (KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(config)) {

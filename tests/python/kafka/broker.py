@@ -12,7 +12,6 @@ Partition directories may be read at any time. They may be added or changed only
 from __future__ import annotations
 
 import atexit
-import os
 import random
 import shutil
 import signal
@@ -96,8 +95,9 @@ class Broker:
             self._format()
             try:
                 return self._launch(timeout)
-            except BrokerError as error:
-                if attempt == 2 or not any(words in str(error) for words in PORT_TAKEN):
+            except BrokerError:
+                said = self.log_file.read_text(errors="replace")
+                if attempt == 2 or not any(words in said for words in PORT_TAKEN):
                     raise
                 shutil.rmtree(self.data_dir)
         raise AssertionError("unreachable")
@@ -123,7 +123,10 @@ class Broker:
         self._process = None
 
     def kill(self) -> None:
-        """Ends the broker at once (SIGKILL), as a crash would: preallocated index files stay, the next start recovers."""
+        """Ends the broker at once (SIGKILL), as a crash would: preallocated index files stay, the next start recovers.
+
+        That start takes some seconds more: the controller waits until it believes the old process dead.
+        """
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -137,7 +140,9 @@ class Broker:
     def __enter__(self) -> Broker:
         return self.start()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.stop() if kind is None else self.kill()
 
     # Topics and files
@@ -219,8 +224,11 @@ class Broker:
         lines = [(FILES / "server.properties").read_text(), *(f"{key}={value}" for key, value in own.items()), ""]
         (self.root / "server.properties").write_text("\n".join(lines))
         command = self._java("128m", "kafka.tools.StorageTool", "format", "--standalone", "-t", CLUSTER_ID, "-c")
-        said = subprocess.run([*command, str(self.root / "server.properties")], capture_output=True, text=True, check=False)
+        said = subprocess.run(
+            [*command, str(self.root / "server.properties")], capture_output=True, text=True, check=False
+        )
         if said.returncode != 0:
+            shutil.rmtree(self.data_dir)
             raise BrokerError(f"the storage was not formatted:\n{said.stdout}{said.stderr}")
 
     def _launch(self, timeout: float) -> Broker:
@@ -232,7 +240,12 @@ class Broker:
         with self.log_file.open("wb") as out:
             # A session of its own: Ctrl-C reaches us, and we stop it in good order.
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True, cwd=self.root
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                cwd=self.root,
             )
         atexit.register(self.kill)
         deadline = time.monotonic() + timeout
@@ -249,7 +262,7 @@ class Broker:
     def _java(self, heap: str, *arguments: str) -> list[str]:
         options = [f"-Xmx{heap}", "-XX:+UseSerialGC", "-Djava.net.preferIPv4Stack=true"]
         logging = f"-Dlog4j2.configurationFile={FILES / 'log4j2.xml'}"
-        return [java(), *options, logging, "-cp", os.path.join(lib(), "*"), *arguments]
+        return [java(), *options, logging, "-cp", f"{lib()}/*", *arguments]
 
     def _tail(self) -> str:
         return "\n".join(self.log_file.read_text(errors="replace").splitlines()[-40:])

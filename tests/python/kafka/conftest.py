@@ -5,9 +5,10 @@ This directory must never become a package: a package `kafka` on the path would 
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,9 @@ import pytest
 # The helpers beside the tests are imported by their bare names, whichever import mode pytest runs in.
 sys.path.insert(0, str(Path(__file__).parent))
 
-from broker import Broker, Unavailable  # noqa: E402
-from oracle import JavaConsumer  # noqa: E402
+from broker import Broker, Unavailable
+from cases import CASES
+from oracle import JavaConsumer, Row
 
 
 @pytest.fixture(scope="session")
@@ -41,3 +43,20 @@ def java_consumer(broker: Broker) -> Iterator[JavaConsumer]:
     """Kafka's Java consumer at `broker`, in one process for the whole session."""
     with JavaConsumer(broker.bootstrap) as consumer:
         yield consumer
+
+
+Written = Callable[[str], list[list[Row]]]
+"""A topic of `cases.CASES` by name → what the Java consumer receives of it, a list a partition."""
+
+
+@pytest.fixture(scope="session")
+def written(broker: Broker, java_consumer: JavaConsumer) -> Written:
+    """Writes a topic when it is first asked for (the broker must be running then); nothing is added to it later."""
+
+    @functools.cache
+    def rows(name: str) -> list[list[Row]]:
+        case = CASES[name]
+        case.write(broker, name)
+        return [java_consumer.rows(name, partition) for partition in range(case.partitions)]
+
+    return rows

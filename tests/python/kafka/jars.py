@@ -71,7 +71,16 @@ def lib() -> Path:
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
     said = subprocess.run(
-        [mvn, "-q", "-B", "-f", str(FILES / "pom.xml"), COPY_GOAL, f"-DoutputDirectory={part}", "-DincludeScope=runtime"],
+        [
+            mvn,
+            "-q",
+            "-B",
+            "-f",
+            str(FILES / "pom.xml"),
+            COPY_GOAL,
+            f"-DoutputDirectory={part}",
+            "-DincludeScope=runtime",
+        ],
         capture_output=True,
         text=True,
         check=False,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import struct
 import subprocess
 import time
@@ -38,7 +37,13 @@ class Row(NamedTuple):
         """From a magicbyte ConsumerRecord."""
         headers = tuple((header.key, header.value) for header in record.headers)
         return cls(
-            record.offset, record.timestamp, record.timestamp_type, record.leader_epoch, record.key, record.value, headers
+            record.offset,
+            record.timestamp,
+            record.timestamp_type,
+            record.leader_epoch,
+            record.key,
+            record.value,
+            headers,
         )
 
 
@@ -47,8 +52,12 @@ class JavaConsumer:
 
     def __init__(self, bootstrap: str) -> None:
         command = [java(), "-Xmx192m", "-XX:+UseSerialGC", "-Djava.net.preferIPv4Stack=true"]
-        command += [f"-Dlog4j2.configurationFile={FILES / 'log4j2.xml'}", "-Dmagicbyte.log=err", "-Dmagicbyte.level=WARN"]
-        command += ["-cp", os.path.join(lib(), "*"), str(FILES / "java" / "ConsumerDump.java"), bootstrap]
+        command += [
+            f"-Dlog4j2.configurationFile={FILES / 'log4j2.xml'}",
+            "-Dmagicbyte.log=err",
+            "-Dmagicbyte.level=WARN",
+        ]
+        command += ["-cp", f"{lib()}/*", str(FILES / "java" / "ConsumerDump.java"), bootstrap]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8", start_new_session=True
         )
@@ -64,7 +73,8 @@ class JavaConsumer:
     def read(self, topic: str, partition: int = 0, isolation: Isolation = "read_uncommitted") -> tuple[list[Row], int]:
         """As `rows`, and the offset where the consumer stopped."""
         ask, answer = self._process.stdin, self._process.stdout
-        assert ask is not None and answer is not None
+        assert ask is not None
+        assert answer is not None
         ask.write(f"{topic} {partition} {isolation}\n")
         ask.flush()
         rows = []
@@ -89,7 +99,9 @@ class JavaConsumer:
     def __enter__(self) -> JavaConsumer:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
 
@@ -126,6 +138,7 @@ def confluent_rows(
             "isolation.level": isolation,
             "enable.partition.eof": True,
             "fetch.message.max.bytes": 16 << 20,
+            "fetch.wait.max.ms": 20,
         }
     )
     try:
@@ -138,7 +151,9 @@ def confluent_rows(
             if messages:
                 give_up = time.monotonic() + timeout
             elif time.monotonic() > give_up:
-                raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"{topic}-{partition} after {len(rows)} records"))
+                raise KafkaException(
+                    KafkaError(KafkaError._TIMED_OUT, f"{topic}-{partition} after {len(rows)} records")
+                )
             for message in messages:
                 error = message.error()
                 if error is None:
