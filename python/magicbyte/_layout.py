@@ -75,7 +75,7 @@ def find(path: str, topic: str | None = None, partition: int | None = None) -> F
     for entry in _entries(path):
         if not entry.is_dir():
             continue
-        names = _topic_partition(entry.name)
+        names = topic_partition(entry.name)
         if names is None:
             left_out.append((entry.path, "not named topic-partition"))
             continue
@@ -99,11 +99,11 @@ def _nothing(
 
 def _file(path: str, size: int, topic: str | None, partition: int | None) -> Found:
     """A lone file, whatever its name, as long as the name does not say that it is something else."""
-    parts = Path(os.path.abspath(path))  # noqa: PTH100 (a link's own place names it, not its target's)
+    parts = Path(os.path.abspath(path))
     kind, base, _ = file_kind(parts.name)
     if kind in COMPANIONS:
         raise FileNotFoundError(errno.ENOENT, f"a {kind} file, not a log; open the .log beside it", path)
-    where = _topic_partition(parts.parent.name) or ("", UNKNOWN)
+    where = topic_partition(parts.parent.name) or ("", UNKNOWN)
     segment = Segment(path, *where, UNKNOWN if base is None else base, size)
     return Found([replace(segment, **_given(topic, partition))], [], True)
 
@@ -135,8 +135,8 @@ def _order(segment: Segment) -> tuple[str, int, int]:
 
 
 def _of_directory(path: str) -> tuple[str, int]:
-    name = Path(os.path.abspath(path)).name  # noqa: PTH100 (as in _file)
-    return _topic_partition(name) or ("", UNKNOWN)
+    name = Path(os.path.abspath(path)).name
+    return topic_partition(name) or ("", UNKNOWN)
 
 
 COMPANIONS = frozenset({"index", "timeindex", "txnindex", "snapshot", "leader-epoch-checkpoint", "partition.metadata"})
@@ -153,7 +153,7 @@ def file_kind(name: str) -> tuple[str, int | None, str | None]:
         return ("other", None, None)
 
 
-def _topic_partition(name: str) -> tuple[str, int] | None:
+def topic_partition(name: str) -> tuple[str, int] | None:
     from magicbyte import _core
 
     try:

@@ -7,6 +7,7 @@ begins where the segment begins. Records are never lost to a bad index, time is.
 
 from __future__ import annotations
 
+import itertools
 import os
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -72,7 +73,7 @@ def start_of_time(segment: Segment, since: int, format: str) -> int | None:
     if times is None or index is None:
         return 0
     entries = times.entries()
-    if any(later <= earlier for earlier, later in zip(entries, entries[1:], strict=False)):
+    if any(later <= earlier for earlier, later in itertools.pairwise(entries)):
         return 0
     # Strictly below: records of the same millisecond may stand before the one that is named.
     at = bisect_left(entries, (since, -1 << 63)) - 1
@@ -108,7 +109,7 @@ def cuts(segment: Segment, start: int, end: int, target: int, format: str) -> li
     goals = [start + (end - start) * piece // pieces for piece in range(1, pieces)]
     index = _offset_index(segment)
     positions = [position for _, position in index.entries()] if index is not None else []
-    if positions and all(a < b for a, b in zip(positions, positions[1:], strict=False)):
+    if positions and all(a < b for a, b in itertools.pairwise(positions)):
         found = sorted({positions[at] for goal in goals if (at := bisect_left(positions, goal)) < len(positions)})
         found = [position for position in found if start < position < end]
         if found and all(entry_at(segment, position, format) is not None for position in found):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta, timezone
-from itertools import groupby
+from datetime import UTC, datetime, timedelta
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from . import _seek
@@ -22,7 +22,7 @@ Range: TypeAlias = "tuple[int | None, int | None] | range"
 Offsets: TypeAlias = "Range | Mapping[int | tuple[str, int], Range]"
 Times: TypeAlias = "tuple[int | datetime | None, int | datetime | None] | range"
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Stretch(NamedTuple):
@@ -230,7 +230,7 @@ class Log:
             *_seek.cuts(segment, stretch.start, end, target_bytes, self.format),
             stretch.end,
         ]
-        return [stretch._replace(start=a or 0, end=b) for a, b in zip(places, places[1:], strict=False)]
+        return [stretch._replace(start=a or 0, end=b) for a, b in pairwise(places)]
 
     def __repr__(self) -> str:
         names = self.partitions

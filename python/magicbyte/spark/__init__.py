@@ -1,0 +1,10 @@
+"""magicbyte in Spark: ``spark.read.format("magicbyte")``, and raw batches that are in Spark already.
+
+The only place that imports PySpark.
+"""
+
+from .columns import SCHEMA
+from .decode import decode_arrow, decode_partition
+from .source import DataSource
+
+__all__ = ["SCHEMA", "DataSource", "decode_arrow", "decode_partition"]

@@ -1,0 +1,125 @@
+"""The data source ``magicbyte``: batch reads of stored logs.
+
+The driver plans by names, sizes and indexes and hands each task plain values; the extension does its reading in the
+task. Spark has no column pruning for Python sources, so a narrower ``.schema(…)`` is how a user asks for fewer columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, MutableMapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import datasource
+from pyspark.sql.types import StructType
+
+from magicbyte.log import Stretch
+
+from . import columns, offsets, paths
+from .filters import Range, Wanted, wanted
+from .options import Options, parse
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class DataSource(datasource.DataSource):
+    """``spark.read.format("magicbyte").load("logs/")``: rows as Spark's own Kafka source gives them, from files.
+
+    Found by Spark without a call, through the module ``pyspark_magicbyte``. The options are the Kafka source's where it
+    has one; see the documentation for the list.
+    """
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        self._settings = parse(options)
+
+    @classmethod
+    def name(cls) -> str:
+        """The name of the format."""
+        return "magicbyte"
+
+    def schema(self) -> StructType:
+        """The columns of Spark's Kafka source with headers, or those that the option ``columns`` names."""
+        return columns.schema_of(columns.chosen(self._settings))
+
+    def reader(self, schema: StructType) -> Reader:
+        """The reader for these columns; one that takes filters only if asked for, since Spark refuses it by default."""
+        columns.check(schema)
+        return (FilteringReader if self._settings.pushdown else Reader)(self._settings, schema)
+
+
+@dataclass
+class Piece(datasource.InputPartition):
+    """What one task reads: plain values only, which pickle without the extension."""
+
+    stretch: Stretch
+
+
+class Reader(datasource.DataSourceReader):
+    """Reads segments, one task a segment, large ones cut between batches."""
+
+    def __init__(self, settings: Options, schema: StructType) -> None:
+        self._settings = settings
+        self._fields = [(field.name, field.nullable) for field in schema]
+        self._wanted = Wanted()
+
+    def partitions(self) -> Sequence[datasource.InputPartition]:
+        """The stretches of files to read, in the order of topic, partition and offset."""
+        opened = paths.logs(self._settings)
+        spans = offsets.spans(opened, self._settings)
+        if self._wanted.empty:
+            return []
+        chosen = {}
+        for name, (first, end) in spans.items():
+            both = Range(first, end).meet(self._wanted.offsets)
+            if self._wanted.takes(*name) and not both.empty:
+                chosen[name] = (both.first, both.end)
+        times = (self._wanted.timestamps.first, self._wanted.timestamps.end)
+        found: list[Stretch] = []
+        for log in opened:
+            empty = {segment.path for segment in log.segments if segment.size == 0}
+            stretches = log.stretches(chosen, times, self._settings.max_partition_bytes)
+            found += [stretch for stretch in stretches if stretch.path not in empty]
+        found.sort(key=lambda stretch: (stretch.topic, stretch.partition))
+        return [Piece(stretch) for stretch in found]
+
+    def read(self, partition: datasource.InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one partition, as Arrow batches of exactly the schema's types."""
+        # Spark makes an empty list of partitions into one without a value.
+        if not isinstance(partition, Piece):
+            return
+        import pyarrow as pa
+
+        from magicbyte import _core
+
+        times = self._wanted.timestamps
+        reader = _core.Reader(
+            [_core.Part(*partition.stretch)],
+            isolation=self._settings.isolation,
+            control=self._settings.control,
+            timestamps=None if times == Range() else (times.first, times.end),
+            **self._settings.reading(),
+        )
+        scan = reader.scan([name for name, _ in self._fields], spark=True)
+        if all(nullable for _, nullable in self._fields):
+            yield from scan
+            return
+        # A user's NOT NULL is a promise that Spark wants to see in the Arrow schema too.
+        promised = [
+            field.with_nullable(nullable) for field, (_, nullable) in zip(scan.schema, self._fields, strict=True)
+        ]
+        for batch in scan:
+            yield pa.RecordBatch.from_arrays(batch.columns, schema=pa.schema(promised))
+
+
+class FilteringReader(Reader):
+    """A reader that skips what filters on topic, partition, offset and timestamp exclude (``pushdown=true``).
+
+    Needs ``spark.sql.python.filterPushdown.enabled``: where it is off, Spark refuses any reader with ``pushFilters``.
+    """
+
+    def pushFilters(self, filters: list[datasource.Filter]) -> Iterator[datasource.Filter]:
+        """Takes note of the filters, and leaves all of them for Spark to check again."""
+        self._wanted = wanted(filters)
+        yield from filters
