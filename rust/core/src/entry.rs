@@ -40,6 +40,15 @@ impl<'a> Entry<'a> {
         Ok(())
     }
 
+    /// Whether the records must be decompressed before they can be read.
+    ///
+    /// Kafka looks at no record byte of an empty batch, so neither do we: compaction leaves some.
+    #[inline]
+    #[must_use]
+    pub fn is_compressed(&self) -> bool {
+        self.head.codec_id() != Codec::None.id() && self.head.count.is_none_or(|count| count > 0)
+    }
+
     /// Makes the records readable: borrows them where they are, or decompresses them into `buffer`.
     ///
     /// An error names the entry's position. A batch whose decompression breaks in the middle still opens, with what
@@ -53,48 +62,60 @@ impl<'a> Entry<'a> {
     where
         'a: 'b,
     {
-        self.open_inner(decompressor, limits, buffer).map_err(|flaw| flaw.at(self.position))
+        if !self.is_compressed() {
+            return self.payload(&[], None);
+        }
+        let cut = self.decompress(decompressor, limits, buffer)?;
+        self.payload(buffer.as_slice(), cut)
     }
 
-    fn open_inner<'b>(
+    /// Decompresses the records into `buffer`, for [`Entry::payload`]. A batch that breaks in the middle leaves what
+    /// came out before, and returns the flaw.
+    pub fn decompress(
         &self,
         decompressor: &mut Decompressor,
         limits: &Limits,
-        buffer: &'b mut Buffer,
-    ) -> Result<Payload<'b>, Flaw>
+        buffer: &mut Buffer,
+    ) -> Result<Option<Flaw>> {
+        let at = |flaw: Flaw| flaw.at(self.position);
+        let codec = self.head.codec().ok_or_else(|| at(Flaw::Codec(self.head.codec_id())))?;
+        let limit = usize::try_from(limits.decompressed).unwrap_or(usize::MAX);
+        let (input, lz4) = match (self.head.format.traits().family, self.head.format) {
+            (Family::Batch, _) => {
+                let records = self.bytes.get(self.head.body..).unwrap_or_default();
+                (records, Lz4Checksum::Standard)
+            }
+            (Family::MessageSet, format) => {
+                let value = message_set::decode::wrapped(&self.head, self.bytes).map_err(at)?;
+                let lenient = format == Format::V0;
+                (value, if lenient { Lz4Checksum::Lenient } else { Lz4Checksum::Standard })
+            }
+        };
+        match decompressor.decompress(codec, lz4, input, limit, buffer) {
+            Ok(()) => Ok(None),
+            // Kafka reads a wrapper as a whole before it hands out the first record; a batch record by record.
+            Err(flaw) if self.head.count.is_none() || matches!(flaw, Flaw::Limit { .. }) => Err(at(flaw)),
+            Err(flaw) => Ok(Some(flaw)),
+        }
+    }
+
+    /// The records: in `decompressed` (see [`Entry::decompress`]) if the entry is compressed, else in its own bytes.
+    pub fn payload<'b>(&self, decompressed: &'b [u8], cut: Option<Flaw>) -> Result<Payload<'b>>
     where
         'a: 'b,
     {
-        let head = self.head;
-        let done = |shape, bytes, cut| Ok(Payload { head, position: self.position, shape, bytes, cut });
-        let codec = head.codec().ok_or(Flaw::Codec(head.codec_id()))?;
-        let limit = usize::try_from(limits.decompressed).unwrap_or(usize::MAX);
-        match head.format.traits().family {
-            Family::Batch => {
-                let records = self.bytes.get(head.body..).ok_or(Flaw::PastEnd("batch header"))?;
-                // Kafka looks at no record byte of an empty batch, so neither do we: compaction leaves
-                // some whose codec bits say what their bytes do not.
-                if codec == Codec::None || head.count.unwrap_or(0) <= 0 {
-                    return done(Shape::Batch, records, None);
-                }
-                let cut = decompressor.decompress(codec, Lz4Checksum::Standard, records, limit, buffer).err();
-                if let Some(flaw @ Flaw::Limit { .. }) = cut {
-                    return Err(flaw);
-                }
-                done(Shape::Batch, buffer.as_slice(), cut)
-            }
-            Family::MessageSet if codec == Codec::None => done(Shape::Message, self.bytes, None),
+        let (head, position) = (self.head, self.position);
+        let codec = head.codec().ok_or_else(|| Flaw::Codec(head.codec_id()).at(position))?;
+        let (shape, bytes) = match head.format.traits().family {
+            Family::Batch if self.is_compressed() => (Shape::Batch, decompressed),
+            Family::Batch => (Shape::Batch, self.bytes.get(head.body..).unwrap_or_default()),
+            Family::MessageSet if codec == Codec::None => (Shape::Message, self.bytes),
             Family::MessageSet => {
-                let value = message_set::decode::wrapped(&head, self.bytes)?;
-                let lz4 = match head.format {
-                    Format::V0 => Lz4Checksum::Lenient,
-                    _ => Lz4Checksum::Standard,
-                };
-                decompressor.decompress(codec, lz4, value, limit, buffer)?;
-                let set = buffer.as_slice();
-                done(Shape::Wrapper(Inner::survey(&head, set)?), set, None)
+                let inner = Inner::survey(&head, decompressed).map_err(|flaw| flaw.at(position))?;
+                (Shape::Wrapper(inner), decompressed)
             }
-        }
+        };
+        Ok(Payload { head, position, shape, bytes, cut })
     }
 }
 

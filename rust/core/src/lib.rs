@@ -1,5 +1,7 @@
 #![doc = include_str!("../../../README.md")]
 
+#[cfg(feature = "arrow")]
+pub mod arrow;
 pub mod batch;
 pub mod bytes;
 pub mod checksum;
@@ -15,10 +17,12 @@ pub mod log;
 pub mod message_set;
 pub mod record;
 pub mod segment;
+pub mod select;
+pub mod source;
 pub mod varint;
 
 pub use batch::control::{Control, ControlType};
-pub use codec::{Buffer, Codec, Compressor, Decompressor};
+pub use codec::{Buffer, Codec, Compressor, Decompressor, Lz4Checksum};
 pub use entry::{Entry, Payload};
 pub use error::{Error, Flaw, Kind, Result};
 pub use format::{Dialect, Family, Format};
@@ -27,3 +31,5 @@ pub use header::{Header, HeaderLayout, Headers};
 pub use limits::Limits;
 pub use log::{Damage, Log, Mode, Options, Step, Walker};
 pub use record::{Record, Sink};
+pub use select::Selection;
+pub use source::{Entries, Next, Source};

@@ -151,6 +151,12 @@ impl Walker {
         self.position
     }
 
+    /// Goes back to `position`, where an entry begins that was handed out before.
+    pub(crate) const fn rewind(&mut self, position: u64) {
+        self.position = position;
+        self.state = State::Entries;
+    }
+
     /// How it walks.
     #[must_use]
     pub const fn options(&self) -> &Options {

@@ -13,6 +13,12 @@ pub trait Source {
 
     /// The window's bytes, where they begin in the log, and whether the log ends with them.
     fn window(&self) -> (&[u8], u64, bool);
+
+    /// The window as a buffer that Arrow can share, for views; `None` has the viewed bytes copied.
+    #[cfg(feature = "arrow")]
+    fn buffer(&self) -> Option<arrow_buffer::Buffer> {
+        None
+    }
 }
 
 /// Bytes in hand are one window.
@@ -65,8 +71,16 @@ impl<S: Source> Entries<S> {
         self.walker.position()
     }
 
+    /// Goes back to `position`, where the entry that came last begins.
+    pub const fn rewind(&mut self, position: u64) {
+        self.walker.rewind(position);
+    }
+
     /// The next entry.
-    #[expect(clippy::should_implement_trait, reason = "an entry borrows the window, which Iterator cannot say")]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "an entry borrows the window, which Iterator cannot say"
+    )]
     pub fn next(&mut self) -> io::Result<Next<'_>> {
         let found: Option<(Head, u64)> = loop {
             let position = self.walker.position();

@@ -18,19 +18,13 @@ impl Buffer {
     /// An empty buffer without memory.
     #[must_use]
     pub const fn new() -> Self {
-        Self {
-            bytes: Vec::new(),
-            filled: 0,
-        }
+        Self { bytes: Vec::new(), filled: 0 }
     }
 
     /// A buffer over memory that is there already; what it holds is scratch.
     #[must_use]
     pub const fn from_vec(scratch: Vec<u8>) -> Self {
-        Self {
-            bytes: scratch,
-            filled: 0,
-        }
+        Self { bytes: scratch, filled: 0 }
     }
 
     /// The filled bytes, with the memory they lie in.
@@ -120,11 +114,6 @@ impl AsRef<[u8]> for Buffer {
 
 impl fmt::Debug for Buffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "Buffer({} of {} bytes)",
-            self.filled,
-            self.bytes.capacity()
-        )
+        write!(f, "Buffer({} of {} bytes)", self.filled, self.bytes.capacity())
     }
 }

@@ -41,19 +41,11 @@ pub(super) struct Reader {
 
 impl Reader {
     pub(super) fn new() -> Self {
-        Self {
-            whole: libdeflater::Decompressor::new(),
-            stream: None,
-        }
+        Self { whole: libdeflater::Decompressor::new(), stream: None }
     }
 
     /// Appends what the members in `input` hold to the empty `out`.
-    pub(super) fn decompress(
-        &mut self,
-        input: &[u8],
-        limit: usize,
-        out: &mut Buffer,
-    ) -> Result<(), Flaw> {
+    pub(super) fn decompress(&mut self, input: &[u8], limit: usize, out: &mut Buffer) -> Result<(), Flaw> {
         if self.one_member(input, limit, out) {
             return Ok(());
         }
@@ -67,17 +59,12 @@ impl Reader {
             return false;
         };
         // libdeflate does not look at header checksums, and stops after the first member.
-        if flags & FLAG_HEADER_CRC != 0 || has_magic(input.get(LEAST_MEMBER..).unwrap_or_default())
-        {
+        if flags & FLAG_HEADER_CRC != 0 || has_magic(input.get(LEAST_MEMBER..).unwrap_or_default()) {
             return false;
         }
         let size = u32::from_le_bytes(*size) as usize;
         let believed = input.len().saturating_mul(BELIEVED_EXPANSION);
-        let want = if size <= believed {
-            size + SLACK
-        } else {
-            input.len().saturating_mul(USUAL_EXPANSION)
-        };
+        let want = if size <= believed { size + SLACK } else { input.len().saturating_mul(USUAL_EXPANSION) };
         match self.whole.gzip_decompress(input, out.room(want, limit)) {
             Ok(made) => {
                 out.advance(made);
@@ -110,12 +97,7 @@ pub(super) fn has_magic(bytes: &[u8]) -> bool {
     }) || exact(&bytes[bytes.len() - (tail.len() + 1).min(bytes.len())..])
 }
 
-fn members(
-    stream: &mut Decompress,
-    input: &[u8],
-    limit: usize,
-    out: &mut Buffer,
-) -> Result<(), Flaw> {
+fn members(stream: &mut Decompress, input: &[u8], limit: usize, out: &mut Buffer) -> Result<(), Flaw> {
     let mut rest = after_header(input)?;
     loop {
         let start = out.len();
@@ -129,9 +111,7 @@ fn members(
         if u32::from_le_bytes([c0, c1, c2, c3]) != crc32(member)
             || u32::from_le_bytes([s0, s1, s2, s3]) != member.len() as u32
         {
-            return Err(Flaw::Decompress(
-                "gzip: wrong checksum or size in the trailer",
-            ));
+            return Err(Flaw::Decompress("gzip: wrong checksum or size in the trailer"));
         }
         if tail.len() <= LEAST_MEMBER {
             return Ok(());
@@ -153,9 +133,7 @@ fn after_header(input: &[u8]) -> Result<&[u8], Flaw> {
     let flags = header[FLAGS_AT];
     if flags & FLAG_EXTRA != 0 {
         let (length, tail) = rest.split_first_chunk().ok_or(ENDS)?;
-        rest = tail
-            .get(usize::from(u16::from_le_bytes(*length))..)
-            .ok_or(ENDS)?;
+        rest = tail.get(usize::from(u16::from_le_bytes(*length))..).ok_or(ENDS)?;
     }
     for text in [FLAG_NAME, FLAG_COMMENT] {
         if flags & text != 0 {
@@ -225,21 +203,12 @@ pub(super) fn compress(
         Some(writer) => writer,
         None => {
             let quality = CompressionLvl::new(level).map_err(|_| FAILS)?;
-            kept.insert(Writer {
-                level,
-                compressor: libdeflater::Compressor::new(quality),
-            })
+            kept.insert(Writer { level, compressor: libdeflater::Compressor::new(quality) })
         }
     };
     scratch.clear();
-    let room = scratch.room(
-        writer.compressor.gzip_compress_bound(input.len()),
-        usize::MAX,
-    );
-    let length = writer
-        .compressor
-        .gzip_compress(input, room)
-        .map_err(|_| FAILS)?;
+    let room = scratch.room(writer.compressor.gzip_compress_bound(input.len()), usize::MAX);
+    let length = writer.compressor.gzip_compress(input, room).map_err(|_| FAILS)?;
     out.extend_from_slice(&room[..length]);
     Ok(())
 }

@@ -93,14 +93,10 @@ fn header(checksum: Lz4Checksum, input: &[u8]) -> Result<(Frame, &[u8]), Flaw> {
     let descriptor = rest;
     let [flg, bd] = take(&mut rest)?;
     if flg & FLG_VERSION != FLG_VERSION_1 || flg & FLG_RESERVED != 0 || bd & BD_RESERVED != 0 {
-        return Err(Flaw::Decompress(
-            "lz4: unknown frame version or reserved bits set",
-        ));
+        return Err(Flaw::Decompress("lz4: unknown frame version or reserved bits set"));
     }
     if flg & FLG_INDEPENDENT == 0 {
-        return Err(Flaw::Decompress(
-            "lz4: blocks that depend on each other, which Kafka does not read",
-        ));
+        return Err(Flaw::Decompress("lz4: blocks that depend on each other, which Kafka does not read"));
     }
     let class = u32::from(bd >> 4);
     if class < 4 {
@@ -115,13 +111,7 @@ fn header(checksum: Lz4Checksum, input: &[u8]) -> Result<(Frame, &[u8]), Flaw> {
         return Err(Flaw::Decompress("lz4: wrong header checksum"));
     }
     // Class 4 is 2^16 bytes, and each class four times the one before.
-    Ok((
-        Frame {
-            flg,
-            block_size: 1 << (2 * class + 8),
-        },
-        rest,
-    ))
+    Ok((Frame { flg, block_size: 1 << (2 * class + 8) }, rest))
 }
 
 /// Appends one compressed block.
@@ -166,11 +156,7 @@ pub(super) fn compress(
     let mut header = [0; MAGIC.len() + 2];
     header[..MAGIC.len()].copy_from_slice(&MAGIC);
     header[MAGIC.len()..].copy_from_slice(&[WRITTEN_FLG, WRITTEN_BD]);
-    let covered = if checksum == Lz4Checksum::Legacy {
-        &header[..]
-    } else {
-        &header[MAGIC.len()..]
-    };
+    let covered = if checksum == Lz4Checksum::Legacy { &header[..] } else { &header[MAGIC.len()..] };
     out.extend_from_slice(&header);
     out.push(header_checksum(covered));
     let mode = match level {
@@ -178,17 +164,10 @@ pub(super) fn compress(
         level => CompressionMode::HIGHCOMPRESSION(level),
     };
     scratch.clear();
-    let room = scratch.room(
-        compress_bound(WRITTEN_BLOCK).map_err(|_| FAILS)?,
-        usize::MAX,
-    );
+    let room = scratch.room(compress_bound(WRITTEN_BLOCK).map_err(|_| FAILS)?, usize::MAX);
     for block in input.chunks(WRITTEN_BLOCK) {
         let length = compress_to_buffer(block, Some(mode), false, room).map_err(|_| FAILS)?;
-        let (flag, bytes) = if length < block.len() {
-            (0, &room[..length])
-        } else {
-            (STORED, block)
-        };
+        let (flag, bytes) = if length < block.len() { (0, &room[..length]) } else { (STORED, block) };
         out.extend_from_slice(&(bytes.len() as u32 | flag).to_le_bytes());
         out.extend_from_slice(bytes);
     }

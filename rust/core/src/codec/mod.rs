@@ -7,6 +7,18 @@ mod buffer;
 mod gzip;
 mod lz4;
 mod snappy;
+impl std::fmt::Debug for Decompressor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Decompressor").finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Compressor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Compressor").finish_non_exhaustive()
+    }
+}
+
 #[cfg(test)]
 mod tests;
 mod zstd;
@@ -130,10 +142,7 @@ impl Decompressor {
     /// A decompressor that has no context yet; each is made when its codec is first met.
     #[must_use]
     pub const fn new() -> Self {
-        Self {
-            gzip: None,
-            zstd: None,
-        }
+        Self { gzip: None, zstd: None }
     }
 
     /// Replaces `out` with the decompressed bytes of `input`; bytes after the compressed stream are treated
@@ -158,22 +167,12 @@ impl Decompressor {
             Codec::None => {
                 let (fits, over) = input.split_at(input.len().min(limit));
                 out.extend_from_slice(fits);
-                if over.is_empty() {
-                    Ok(())
-                } else {
-                    Err(over_limit(limit))
-                }
+                if over.is_empty() { Ok(()) } else { Err(over_limit(limit)) }
             }
-            Codec::Gzip => self
-                .gzip
-                .get_or_insert_with(gzip::Reader::new)
-                .decompress(input, limit, out),
+            Codec::Gzip => self.gzip.get_or_insert_with(gzip::Reader::new).decompress(input, limit, out),
             Codec::Snappy => snappy::decompress(input, limit, out),
             Codec::Lz4 => lz4::decompress(lz4, input, limit, out),
-            Codec::Zstd => self
-                .zstd
-                .get_or_insert_with(zstd::Reader::new)
-                .decompress(input, limit, out),
+            Codec::Zstd => self.zstd.get_or_insert_with(zstd::Reader::new).decompress(input, limit, out),
         }
     }
 }
@@ -192,12 +191,7 @@ impl Compressor {
     /// A compressor that has no context yet; each is made when its codec is first asked for.
     #[must_use]
     pub const fn new() -> Self {
-        Self {
-            gzip: None,
-            snappy: None,
-            zstd: None,
-            scratch: Buffer::new(),
-        }
+        Self { gzip: None, snappy: None, zstd: None, scratch: Buffer::new() }
     }
 
     /// Appends the compressed form of `input` to `out`, framed as Kafka's own writer frames it.
@@ -223,12 +217,9 @@ impl Compressor {
                 Ok(())
             }
             Codec::Gzip => gzip::compress(&mut self.gzip, level, input, scratch, out),
-            Codec::Snappy => snappy::compress(
-                self.snappy.get_or_insert_with(snap::raw::Encoder::new),
-                input,
-                scratch,
-                out,
-            ),
+            Codec::Snappy => {
+                snappy::compress(self.snappy.get_or_insert_with(snap::raw::Encoder::new), input, scratch, out)
+            }
             Codec::Lz4 => lz4::compress(lz4, level, input, scratch, out),
             Codec::Zstd => zstd::compress(
                 self.zstd.get_or_insert_with(zstd_safe::CCtx::create),
@@ -244,8 +235,5 @@ impl Compressor {
 /// The error of output that grows over the caller's limit.
 #[cold]
 const fn over_limit(limit: usize) -> Flaw {
-    Flaw::Limit {
-        what: "decompressed",
-        limit: limit as u64,
-    }
+    Flaw::Limit { what: "decompressed", limit: limit as u64 }
 }

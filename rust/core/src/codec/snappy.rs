@@ -40,9 +40,8 @@ pub(super) fn decompress(input: &[u8], limit: usize, out: &mut Buffer) -> Result
         }
         let length = usize::try_from(i32::from_be_bytes(*length))
             .map_err(|_| Flaw::Decompress("snappy: negative block length"))?;
-        let (bytes, tail) = tail
-            .split_at_checked(length)
-            .ok_or(Flaw::Decompress("snappy: block runs past the end"))?;
+        let (bytes, tail) =
+            tail.split_at_checked(length).ok_or(Flaw::Decompress("snappy: block runs past the end"))?;
         block(bytes, limit, out)?;
         rest = tail;
     }
@@ -52,9 +51,9 @@ pub(super) fn decompress(input: &[u8], limit: usize, out: &mut Buffer) -> Result
 /// What follows a header in the middle. Java looks at its version, which it does not at the start, but reads
 /// on where only half of the magic fits.
 fn after_joined_header(input: &[u8]) -> Result<&[u8], Flaw> {
-    let (header, rest) = input.split_at_checked(HEADER_SIZE).ok_or(Flaw::Decompress(
-        "snappy: joined stream ends within its header",
-    ))?;
+    let (header, rest) = input
+        .split_at_checked(HEADER_SIZE)
+        .ok_or(Flaw::Decompress("snappy: joined stream ends within its header"))?;
     let version = i32::from_be_bytes([header[8], header[9], header[10], header[11]]);
     if header.starts_with(&MAGIC) && version < VERSION {
         return Err(Flaw::Decompress("snappy: stream version below 1"));
@@ -76,9 +75,7 @@ fn block(input: &[u8], limit: usize, out: &mut Buffer) -> Result<(), Flaw> {
         return Err(over_limit(limit));
     }
     let room = &mut out.room(length, limit)[..length];
-    let made = snap::raw::Decoder::new()
-        .decompress(input, room)
-        .map_err(|_| BAD)?;
+    let made = snap::raw::Decoder::new().decompress(input, room).map_err(|_| BAD)?;
     out.advance(made);
     Ok(())
 }
@@ -96,9 +93,8 @@ pub(super) fn compress(
     scratch.clear();
     let room = scratch.room(snap::raw::max_compress_len(BLOCK_SIZE), usize::MAX);
     for block in input.chunks(BLOCK_SIZE) {
-        let length = encoder
-            .compress(block, room)
-            .map_err(|_| Flaw::Decompress("snappy: cannot compress"))?;
+        let length =
+            encoder.compress(block, room).map_err(|_| Flaw::Decompress("snappy: cannot compress"))?;
         out.extend_from_slice(&(length as u32).to_be_bytes());
         out.extend_from_slice(&room[..length]);
     }

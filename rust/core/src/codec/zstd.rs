@@ -27,18 +27,11 @@ pub(super) struct Reader {
 
 impl Reader {
     pub(super) fn new() -> Self {
-        Self {
-            context: DCtx::create(),
-        }
+        Self { context: DCtx::create() }
     }
 
     /// Appends what the frames in `input` hold to the empty `out`.
-    pub(super) fn decompress(
-        &mut self,
-        input: &[u8],
-        limit: usize,
-        out: &mut Buffer,
-    ) -> Result<(), Flaw> {
+    pub(super) fn decompress(&mut self, input: &[u8], limit: usize, out: &mut Buffer) -> Result<(), Flaw> {
         if input.is_empty() {
             return Ok(());
         }
@@ -86,10 +79,7 @@ impl Reader {
             let target = if at_limit { &mut spill[..] } else { room };
             let size = target.len();
             let mut sink = OutBuffer::around(target);
-            wanted = self
-                .context
-                .decompress_stream(&mut sink, &mut source)
-                .map_err(|_| BAD)?;
+            wanted = self.context.decompress_stream(&mut sink, &mut source).map_err(|_| BAD)?;
             let (used, made) = (source.pos(), sink.pos());
             if at_limit && made > 0 {
                 return Err(over_limit(limit));
@@ -117,9 +107,8 @@ pub(super) fn compress(
 ) -> Result<(), Flaw> {
     scratch.clear();
     let room = scratch.room(zstd_safe::compress_bound(input.len()), usize::MAX);
-    let length = context
-        .compress(room, input, level)
-        .map_err(|_| Flaw::Decompress("zstd: cannot compress"))?;
+    let length =
+        context.compress(room, input, level).map_err(|_| Flaw::Decompress("zstd: cannot compress"))?;
     out.extend_from_slice(&room[..length]);
     Ok(())
 }

@@ -1,0 +1,515 @@
+//! Fills the columns of one record batch from decoded records.
+
+use std::sync::Arc;
+
+use arrow_array::types::{BinaryViewType, GenericBinaryType, GenericStringType, StringViewType};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Int32Array, Int64Array, ListArray, RecordBatch, RecordBatchOptions,
+    StructArray, TimestampMicrosecondArray,
+};
+use arrow_buffer::{Buffer, NullBuffer, ScalarBuffer};
+use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
+
+use super::bitmap::Bitmap;
+use super::cells::{Ends, Mark, Origin, Runs, Shared, Strings};
+use super::column::{Column, element, header_fields};
+use super::pool::Pool;
+use crate::head::Head;
+use crate::record::{Record, Sink};
+use crate::select::Selection;
+
+/// The two ways in which the same columns are shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flavor {
+    /// `BinaryView` and `Utf8View` columns that point into the log where it lies in memory, instead of copies.
+    pub views: bool,
+    /// As Spark's own Kafka source shows it: no headers are null instead of an empty list, and no timestamp is
+    /// 1 ms before 1970 instead of null.
+    pub spark: bool,
+}
+
+/// What record batches are to look like.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    /// Columns, in the order wanted.
+    pub columns: Vec<Column>,
+    /// How they are shown.
+    pub flavor: Flavor,
+    /// A record batch is handed out when it has so many rows,
+    pub rows: usize,
+    /// or so many bytes of keys, values and headers. One Kafka batch is never divided over two, so it may be more.
+    pub bytes: usize,
+}
+
+impl Default for Shape {
+    fn default() -> Self {
+        Self { columns: Column::DEFAULT.to_vec(), flavor: Flavor::default(), rows: 64 << 10, bytes: 16 << 20 }
+    }
+}
+
+impl Shape {
+    /// The Arrow schema.
+    #[must_use]
+    pub fn schema(&self) -> SchemaRef {
+        let fields = self.columns.iter().map(|column| column.field(self.flavor));
+        Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+    }
+}
+
+#[derive(Debug)]
+struct HeaderColumn {
+    ends: Ends,
+    there: Bitmap,
+    keys: Strings,
+    values: Strings,
+}
+
+#[derive(Debug)]
+struct KeyColumn {
+    ends: Ends,
+    keys: Strings,
+}
+
+/// How far the columns were before a batch began.
+#[derive(Clone, Copy, Debug, Default)]
+struct Marks {
+    rows: usize,
+    key: Mark,
+    value: Mark,
+    header_keys: Mark,
+    header_values: Mark,
+    raw_keys: Mark,
+}
+
+/// Grows the columns of one record batch. It takes a batch whole or not at all: [`Builder::rollback`] undoes what a
+/// batch brought before its flaw showed.
+#[derive(Debug)]
+pub struct Builder {
+    shape: Shape,
+    schema: SchemaRef,
+    pool: Arc<Pool>,
+    selection: Selection,
+    takes_all: bool,
+    append_time: Option<i64>,
+    base: Option<Head>,
+    origin: Origin,
+    buffers: Vec<Buffer>,
+    rows: usize,
+    marks: Marks,
+    key: Option<Strings>,
+    value: Option<Strings>,
+    headers: Option<HeaderColumn>,
+    raw_keys: Option<KeyColumn>,
+    offsets: Option<Vec<i64>>,
+    timestamps: Option<Vec<i64>>,
+    tombstones: Option<Bitmap>,
+    sequences: Option<Vec<i32>>,
+    shared: Vec<(Column, Runs)>,
+    topic: Arc<str>,
+    partition: i32,
+    /// Rows of damage, which are null in every column that a record fills.
+    null_rows: Vec<usize>,
+}
+
+impl Builder {
+    /// An empty builder.
+    #[must_use]
+    pub fn new(shape: Shape, selection: Selection, pool: Arc<Pool>) -> Self {
+        let has = |column: Column| shape.columns.contains(&column);
+        let any = |columns: &[Column]| columns.iter().any(|&column| has(column));
+        let views = shape.flavor.views;
+        let strings = || Strings::new(views, &pool);
+        let hot = [
+            Column::Key,
+            Column::Value,
+            Column::Headers,
+            Column::RawHeaderKeys,
+            Column::Offset,
+            Column::Timestamp,
+            Column::TimestampMs,
+            Column::Tombstone,
+            Column::Sequence,
+        ];
+        let shared = Column::ALL.into_iter().filter(|column| has(*column) && !hot.contains(column));
+        Self {
+            schema: shape.schema(),
+            takes_all: selection.takes_all(),
+            selection,
+            append_time: None,
+            base: None,
+            origin: Origin::default(),
+            buffers: Vec::new(),
+            rows: 0,
+            marks: Marks::default(),
+            key: has(Column::Key).then(strings),
+            value: has(Column::Value).then(strings),
+            headers: has(Column::Headers).then(|| HeaderColumn {
+                ends: Ends::new(&pool),
+                there: Bitmap::default(),
+                keys: strings(),
+                values: strings(),
+            }),
+            raw_keys: has(Column::RawHeaderKeys)
+                .then(|| KeyColumn { ends: Ends::new(&pool), keys: Strings::new(false, &pool) }),
+            offsets: has(Column::Offset).then(|| pool.take()),
+            timestamps: any(&[Column::Timestamp, Column::TimestampMs]).then(|| pool.take()),
+            tombstones: has(Column::Tombstone).then(Bitmap::default),
+            sequences: has(Column::Sequence).then(|| pool.take()),
+            shared: shared.map(|column| (column, Runs::default())).collect(),
+            topic: "".into(),
+            partition: -1,
+            null_rows: Vec::new(),
+            shape,
+            pool,
+        }
+    }
+
+    /// The schema of what it builds.
+    #[must_use]
+    pub fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    /// Which records it takes.
+    #[must_use]
+    pub const fn selection(&self) -> &Selection {
+        &self.selection
+    }
+
+    /// Takes other records from here on: each partition has its own offsets.
+    pub fn set_selection(&mut self, selection: Selection) {
+        self.takes_all = selection.takes_all();
+        self.selection = selection;
+    }
+
+    /// The topic and partition of the records that come from here on.
+    pub fn set_partition(&mut self, topic: &str, partition: i32) {
+        if *self.topic != *topic {
+            self.topic = topic.into();
+        }
+        self.partition = partition;
+    }
+
+    /// Rows so far.
+    #[must_use]
+    pub const fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Whether it wants views of buffers.
+    #[must_use]
+    pub const fn wants_views(&self) -> bool {
+        self.shape.flavor.views
+    }
+
+    fn bytes(&self) -> usize {
+        let strings = |column: &Option<Strings>| column.as_ref().map_or(0, Strings::bytes);
+        let headers = self.headers.as_ref().map_or(0, |h| h.keys.bytes() + h.values.bytes());
+        strings(&self.key) + strings(&self.value) + headers + 16 * self.rows
+    }
+
+    /// Whether it is time to hand out what there is.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.rows >= self.shape.rows || self.bytes() >= self.shape.bytes
+    }
+
+    /// Whether a batch of so many record bytes still fits below the 2 GiB that Arrow's offsets reach.
+    #[must_use]
+    pub fn has_room(&self, bytes: usize) -> bool {
+        self.bytes().saturating_add(bytes) < i32::MAX as usize
+    }
+
+    /// Names the buffer that the records of the next batch lie in, for views. Offsets reach 2 GiB, so a larger
+    /// mapping is handed in as slices.
+    pub fn set_origin(&mut self, buffer: &Buffer) {
+        let address = buffer.as_ptr() as usize;
+        let same = self.buffers.last().is_some_and(|last| last.as_ptr() == buffer.as_ptr());
+        if !same {
+            self.buffers.push(buffer.clone());
+        }
+        self.origin = Origin { address, buffer: (self.buffers.len() - 1) as u32 };
+    }
+
+    /// Begins a batch.
+    pub fn begin(&mut self, head: &Head) {
+        let mark = |column: &Option<Strings>| column.as_ref().map(Strings::mark).unwrap_or_default();
+        self.append_time = head.append_time();
+        self.base = Some(*head);
+        self.marks = Marks {
+            rows: self.rows,
+            key: mark(&self.key),
+            value: mark(&self.value),
+            header_keys: self.headers.as_ref().map(|h| h.keys.mark()).unwrap_or_default(),
+            header_values: self.headers.as_ref().map(|h| h.values.mark()).unwrap_or_default(),
+            raw_keys: self.raw_keys.as_ref().map(|k| k.keys.mark()).unwrap_or_default(),
+        };
+    }
+
+    /// Undoes what the batch brought.
+    pub fn rollback(&mut self) {
+        let to = self.marks;
+        let cut = |column: &mut Option<Strings>, mark| {
+            if let Some(column) = column {
+                column.truncate(mark);
+            }
+        };
+        cut(&mut self.key, to.key);
+        cut(&mut self.value, to.value);
+        if let Some(headers) = &mut self.headers {
+            headers.ends.truncate(to.rows);
+            headers.there.truncate(to.rows);
+            headers.keys.truncate(to.header_keys);
+            headers.values.truncate(to.header_values);
+        }
+        if let Some(raw) = &mut self.raw_keys {
+            raw.ends.truncate(to.rows);
+            raw.keys.truncate(to.raw_keys);
+        }
+        for column in [&mut self.offsets, &mut self.timestamps].into_iter().flatten() {
+            column.truncate(to.rows);
+        }
+        if let Some(tombstones) = &mut self.tombstones {
+            tombstones.truncate(to.rows);
+        }
+        if let Some(sequences) = &mut self.sequences {
+            sequences.truncate(to.rows);
+        }
+        self.rows = to.rows;
+    }
+
+    /// Ends a batch whose records are all sound: fills in what holds for all of them.
+    pub fn commit(&mut self, head: &Head, base_offset: i64, position: u64) {
+        let from = self.marks.rows;
+        let rows = self.rows - from;
+        if let (Some(time), Some(timestamps)) = (self.append_time, &mut self.timestamps) {
+            timestamps[from..].fill(time);
+        }
+        for (column, runs) in &mut self.shared {
+            let value = match column {
+                Column::Topic => Shared::Text(Arc::clone(&self.topic)),
+                Column::Partition => Shared::Int(i64::from(self.partition)),
+                Column::TimestampType => Shared::Int(head.timestamp_type as i64),
+                Column::LeaderEpoch => Shared::Int(i64::from(head.leader_epoch)),
+                Column::ProducerId => Shared::Int(head.producer_id),
+                Column::ProducerEpoch => Shared::Int(i64::from(head.producer_epoch)),
+                Column::BaseOffset => Shared::Int(base_offset),
+                Column::BatchPosition => Shared::Int(position as i64),
+                Column::Magic => Shared::Int(i64::from(head.format.traits().magic)),
+                Column::Codec => head.codec().map_or(Shared::Null, |codec| Shared::Text(codec.name().into())),
+                Column::IsTransactional => Shared::Bool(head.is_transactional()),
+                Column::IsControl => Shared::Bool(head.is_control()),
+                _ => Shared::Null,
+            };
+            runs.push(value, rows);
+        }
+    }
+
+    /// Adds a row that tells of a damaged stretch.
+    pub fn damage(&mut self, position: u64, what: &str) {
+        let none = Origin::default();
+        for column in [&mut self.key, &mut self.value].into_iter().flatten() {
+            column.push(None, none);
+        }
+        if let Some(headers) = &mut self.headers {
+            headers.ends.push(headers.ends.last());
+            headers.there.push(false);
+        }
+        if let Some(raw) = &mut self.raw_keys {
+            raw.ends.push(raw.ends.last());
+        }
+        for column in [&mut self.offsets, &mut self.timestamps].into_iter().flatten() {
+            column.push(-1);
+        }
+        if let Some(tombstones) = &mut self.tombstones {
+            tombstones.push(false);
+        }
+        if let Some(sequences) = &mut self.sequences {
+            sequences.push(-1);
+        }
+        for (column, runs) in &mut self.shared {
+            let value = match column {
+                Column::Topic => Shared::Text(Arc::clone(&self.topic)),
+                Column::Partition => Shared::Int(i64::from(self.partition)),
+                Column::BatchPosition => Shared::Int(position as i64),
+                Column::CorruptRecord => Shared::Text(what.into()),
+                _ => Shared::Null,
+            };
+            runs.push(value, 1);
+        }
+        self.null_rows.push(self.rows);
+        self.rows += 1;
+    }
+
+    /// Validity of columns that only damage leaves null.
+    fn validity(&self, rows: usize) -> Option<NullBuffer> {
+        if self.null_rows.is_empty() {
+            return None;
+        }
+        let mut valid = vec![true; rows];
+        self.null_rows.iter().for_each(|&row| valid[row] = false);
+        Some(NullBuffer::from(valid))
+    }
+
+    /// Takes the rows out as a record batch.
+    pub fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
+        let rows = std::mem::take(&mut self.rows);
+        let buffers = std::mem::take(&mut self.buffers);
+        let valid = self.validity(rows);
+        self.null_rows.clear();
+        let mut arrays: Vec<ArrayRef> = Vec::with_capacity(self.shape.columns.len());
+        let timestamps = self.timestamps.as_mut().map(|column| {
+            let full = std::mem::replace(column, self.pool.take());
+            ScalarBuffer::<i64>::from(self.pool.lend(full))
+        });
+        for column in self.shape.columns.clone() {
+            let array = match column {
+                Column::Key => strings(self.key.as_mut(), &buffers, &self.pool)?,
+                Column::Value => strings(self.value.as_mut(), &buffers, &self.pool)?,
+                Column::Headers => self.finish_headers(&buffers, valid.as_ref())?,
+                Column::RawHeaderKeys => self.finish_raw_keys(valid.as_ref())?,
+                Column::Offset => {
+                    let full = self.offsets.as_mut().map(|c| std::mem::replace(c, self.pool.take()));
+                    let values = ScalarBuffer::<i64>::from(self.pool.lend(full.unwrap_or_default()));
+                    Arc::new(Int64Array::try_new(values, valid.clone())?)
+                }
+                Column::Sequence => {
+                    let full = self.sequences.as_mut().map(|c| std::mem::replace(c, self.pool.take()));
+                    let values = ScalarBuffer::<i32>::from(self.pool.lend(full.unwrap_or_default()));
+                    Arc::new(Int32Array::try_new(values, valid.clone())?)
+                }
+                Column::TimestampMs => {
+                    let values = timestamps.clone().unwrap_or_default();
+                    Arc::new(Int64Array::try_new(values, valid.clone())?)
+                }
+                Column::Timestamp => {
+                    let values = timestamps.clone().unwrap_or_default();
+                    self.microseconds(&values, valid.as_ref())
+                }
+                Column::Tombstone => {
+                    let bits = self.tombstones.as_mut().map(Bitmap::take);
+                    let bits = bits.ok_or_else(missing)?;
+                    Arc::new(BooleanArray::new(bits, valid.clone()))
+                }
+                shared => {
+                    let found = self.shared.iter_mut().find(|(column, _)| *column == shared);
+                    let (_, runs) = found.ok_or_else(missing)?;
+                    runs.take(&shared.data_type(self.shape.flavor))
+                }
+            };
+            arrays.push(array);
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        RecordBatch::try_new_with_options(self.schema(), arrays, &options)
+    }
+
+    /// Milliseconds to microseconds. What does not fit 64 bits that way is null: `timestampMs` has it.
+    fn microseconds(&self, values: &[i64], valid: Option<&NullBuffer>) -> ArrayRef {
+        const LEAST: i64 = i64::MIN / 1000;
+        const MOST: i64 = i64::MAX / 1000;
+        let mut micros: Vec<i64> = self.pool.take();
+        micros.extend(values.iter().map(|ms| ms.wrapping_mul(1000)));
+        let is_null = |ms: i64| !(LEAST..=MOST).contains(&ms) || (ms == -1 && !self.shape.flavor.spark);
+        let nulls = if values.iter().fold(false, |any, &ms| any | is_null(ms)) {
+            let mine = NullBuffer::from_iter(values.iter().map(|&ms| !is_null(ms)));
+            NullBuffer::union(Some(&mine), valid)
+        } else {
+            valid.cloned()
+        };
+        let values = ScalarBuffer::<i64>::from(self.pool.lend(micros));
+        let array = TimestampMicrosecondArray::new(values, nulls);
+        Arc::new(array.with_data_type(Column::Timestamp.data_type(self.shape.flavor)))
+    }
+
+    fn finish_headers(
+        &mut self,
+        buffers: &[Buffer],
+        valid: Option<&NullBuffer>,
+    ) -> Result<ArrayRef, ArrowError> {
+        let headers = self.headers.as_mut().ok_or_else(missing)?;
+        let keys = headers.keys.take::<GenericStringType<i32>, StringViewType>(buffers, &self.pool, true)?;
+        let values = strings(Some(&mut headers.values), buffers, &self.pool)?;
+        let ends = headers.ends.take(&self.pool);
+        let there = headers.there.take_validity();
+        let validity = if self.shape.flavor.spark { there } else { valid.cloned() };
+        let fields = header_fields(self.shape.flavor);
+        let length = keys.len();
+        let structs = StructArray::try_new_with_length(fields.clone(), vec![keys, values], None, length)?;
+        let field = element(DataType::Struct(fields));
+        Ok(Arc::new(ListArray::try_new(field, ends, Arc::new(structs), validity)?))
+    }
+
+    fn finish_raw_keys(&mut self, valid: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
+        let raw = self.raw_keys.as_mut().ok_or_else(missing)?;
+        let keys = strings(Some(&mut raw.keys), &[], &self.pool)?;
+        let ends = raw.ends.take(&self.pool);
+        Ok(Arc::new(ListArray::try_new(element(DataType::Binary), ends, keys, valid.cloned())?))
+    }
+}
+
+fn strings(
+    column: Option<&mut Strings>,
+    buffers: &[Buffer],
+    pool: &Arc<Pool>,
+) -> Result<ArrayRef, ArrowError> {
+    let column = column.ok_or_else(missing)?;
+    column.take::<GenericBinaryType<i32>, BinaryViewType>(buffers, pool, false)
+}
+
+/// A column of the shape has no cells: cannot be, since both come from the same list.
+fn missing() -> ArrowError {
+    ArrowError::SchemaError("a column without cells".into())
+}
+
+impl<'a> Sink<'a> for Builder {
+    #[inline(always)]
+    fn record(&mut self, record: &Record<'a>) -> bool {
+        if !self.takes_all {
+            let timestamp = self.append_time.unwrap_or(record.timestamp);
+            if !self.selection.wants(record.offset, timestamp) {
+                return false;
+            }
+        }
+        self.rows += 1;
+        if let Some(offsets) = &mut self.offsets {
+            offsets.push(record.offset);
+        }
+        if let Some(timestamps) = &mut self.timestamps {
+            timestamps.push(record.timestamp);
+        }
+        if let Some(key) = &mut self.key {
+            key.push(record.key, self.origin);
+        }
+        if let Some(value) = &mut self.value {
+            value.push(record.value, self.origin);
+        }
+        if let Some(tombstones) = &mut self.tombstones {
+            tombstones.push(record.tombstone.unwrap_or(record.value.is_none()));
+        }
+        if let Some(sequences) = &mut self.sequences {
+            sequences.push(self.base.map_or(-1, |head| head.sequence(record.offset)));
+        }
+        let mut wants = false;
+        if let Some(headers) = &mut self.headers {
+            headers.ends.push(headers.ends.last() + record.headers.len());
+            headers.there.push(!record.headers.is_empty());
+            wants = true;
+        }
+        if let Some(raw) = &mut self.raw_keys {
+            raw.ends.push(raw.ends.last() + record.headers.len());
+            wants = true;
+        }
+        wants
+    }
+
+    #[inline(always)]
+    fn header(&mut self, key: &'a [u8], value: Option<&'a [u8]>) {
+        if let Some(headers) = &mut self.headers {
+            headers.keys.push(Some(key), self.origin);
+            headers.values.push(value, self.origin);
+        }
+        if let Some(raw) = &mut self.raw_keys {
+            raw.keys.push(Some(key), self.origin);
+        }
+    }
+}

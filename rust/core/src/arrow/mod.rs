@@ -1,0 +1,14 @@
+//! Arrow columns straight from borrowed records: in bounded record batches, only those that are asked for, into
+//! buffers that are used again once Arrow lets go of them.
+
+mod bitmap;
+mod builder;
+mod cells;
+mod column;
+mod pool;
+mod scan;
+
+pub use builder::{Builder, Flavor, Shape};
+pub use column::Column;
+pub use pool::Pool;
+pub use scan::{Columnar, Pulled, ReadError};
