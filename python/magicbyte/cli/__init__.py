@@ -1,0 +1,102 @@
+"""The command line. Each command is a module of this package and is imported only when it is called for.
+
+What the commands share: ``options`` (arguments and what they select), ``output`` (how bytes, tables and JSON are
+shown), ``problems`` (errors and exit statuses), ``progress``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from magicbyte.cli import problems
+
+__all__ = ["main"]
+
+# name: its line in `magicbyte --help`. The command itself is `magicbyte.cli.<name>.command`, found when it is needed,
+# so that a command's imports cost nothing to the others.
+COMMANDS = {
+    "inspect": "What is in a log: segments, batches, codecs, header share, offsets, times.",
+    "dump": "The records themselves, as text or JSON lines, headers and all.",
+}
+
+
+class PipeClosed(Exception):
+    """The reader of our pipe (head, less) has enough."""
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and imports one only to run it or to show its help."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"magicbyte.cli.{name}").command
+        return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            status = super().invoke(ctx)
+            sys.stdout.flush()
+            return status
+        except BrokenPipeError:
+            # Told in our own way, before click ends the process in its own.
+            raise PipeClosed from None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+def _version(ctx: click.Context, _param: click.Parameter, asked: bool) -> None:
+    if asked:
+        from magicbyte import __version__
+
+        click.echo(f"magicbyte {__version__}")
+        ctx.exit()
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
+def cli() -> None:
+    """Kafka records as bytes: looks into segment files, without a broker.
+
+    PATH is a segment file, a partition directory (orders-0), a directory of those, a glob of any, or - for bytes on
+    standard input.
+
+    Exit status: 0 fine, 1 the data has defects, 2 wrong usage or a file that cannot be read, 3 nothing to read.
+    """
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Runs the command line and returns its exit status; no exception leaves it for anything that a user can cause."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a letter gets an escape, never a traceback.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        status = cli.main(args=args, prog_name="magicbyte", standalone_mode=False)
+    except click.Abort:
+        return problems.INTERRUPTED
+    except click.ClickException as error:
+        problems.usage(error)
+        return problems.USAGE
+    except PipeClosed:
+        # Nothing is left to say, also not when Python flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return problems.PIPE_CLOSED
+    except OSError as error:
+        problems.unreadable(error)
+        return problems.USAGE
+    except NotImplementedError as error:
+        problems.complain(f"not built yet: {error}")
+        return problems.USAGE
+    return status if isinstance(status, int) else problems.FINE

@@ -1,0 +1,248 @@
+"""The options that commands share, and what they select: sources, parts of them, and a reader over those."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import glob
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from magicbyte.cli.problems import NOTHING, complain
+
+if TYPE_CHECKING:
+    from magicbyte._core import Part, Reader
+
+    from magicbyte.log import Log
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+FORMATS = ("kafka", "kip87", "kip82a", "kip82b", "v0", "v1", "v2", "v3")
+MODES = ("FAILFAST", "DROPMALFORMED", "PERMISSIVE")
+ISOLATIONS = ("read_uncommitted", "read_committed")
+
+SPOOL = 64 << 20  # bytes of standard input that are kept in memory; more goes to a temporary file
+
+
+class Moment(click.ParamType):
+    """A point in time: milliseconds since 1970, or ISO 8601 (UTC unless it names an offset). Gives milliseconds."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        try:
+            return int(value)
+        except ValueError:
+            pass
+        try:
+            time = datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(f"{value!r} is neither ISO 8601 (2026-01-31T12:00:00Z) nor milliseconds since 1970", param, ctx)
+        time = time if time.tzinfo else time.replace(tzinfo=UTC)
+        return round(time.timestamp() * 1000)
+
+
+def as_bytes(text: str) -> bytes:
+    """Bytes as `dump` shows them: ``base64:…``, ``hex:…``, else the text's own UTF-8 (``text:…`` says so by name)."""
+    kind, _, rest = text.partition(":")
+    try:
+        if kind == "base64":
+            return base64.b64decode(rest, validate=True)
+        if kind == "hex":
+            return bytes.fromhex(rest)
+    except (binascii.Error, ValueError) as error:
+        raise click.BadParameter(f"{text!r}: {error}; for this very text, write text:{text}") from None
+    # Arguments that are not UTF-8 come from the system with surrogates; they go back to the bytes that were typed.
+    return os.fsencode(rest if kind == "text" else text)
+
+
+def _both(*options: Callable[[F], F]) -> Callable[[F], F]:
+    def apply(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return apply
+
+
+def reading(mode: str) -> Callable[[F], F]:
+    """PATH… and how to read it; ``mode`` is what the command does at damage unless told otherwise."""
+    return _both(
+        click.argument("paths", metavar="PATH...", nargs=-1, required=True),
+        click.option("--format", type=click.Choice(FORMATS), default="kafka", show_default=True,
+                     help="How to read magic 2 (kafka: v2), or the one format to accept."),
+        click.option("--mode", type=click.Choice(MODES, case_sensitive=False), default=mode, show_default=True,
+                     help="At damage: stop with an error, or go on behind it and tell."),
+        click.option("--check-crc/--no-check-crc", default=True, show_default=True, help="Check every checksum."),
+    )  # fmt: skip
+
+
+partitions = _both(
+    click.option("--topic", "topics", multiple=True, help="Only this topic; may be repeated."),
+    click.option("--partition", "partitions", type=int, multiple=True, help="Only this partition; may be repeated."),
+)
+
+ranges = _both(
+    click.option("--from-offset", type=int, help="From this offset on."),
+    click.option("--to-offset", type=int, help="Up to this offset, without it."),
+    click.option("--from-time", type=Moment(), help="From this time on (ISO 8601, UTC unless it says; or ms)."),
+    click.option("--to-time", type=Moment(), help="Up to this time, without it."),
+)
+
+
+@dataclass(frozen=True)
+class Source:
+    """One PATH: its log, and the name that it goes by in what we print."""
+
+    name: str
+    log: Log
+    path: str | None = None  # where standard input was spooled to
+
+    def show(self, path: str | None) -> str:
+        """The name to print for a path that the reader gave us."""
+        return self.name if path is None or path == self.path else str(path)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What of the sources is to be read, and how."""
+
+    format: str = "kafka"
+    mode: str = "FAILFAST"
+    check_crc: bool = True
+    isolation: str = "read_uncommitted"
+    control: bool = False
+    partitions: tuple[int, ...] = ()
+    topics: tuple[str, ...] = ()
+    from_offset: int | None = None
+    to_offset: int | None = None
+    from_time: int | None = None
+    to_time: int | None = None
+
+    @property
+    def times(self) -> tuple[int | None, int | None] | None:
+        """The half-open range of timestamps, or None for all."""
+        return _range(self.from_time, self.to_time)
+
+    def parts(self, source: Source) -> list[Part]:
+        """The parts of a source that may hold something of this selection, in order."""
+        offsets = _range(self.from_offset, self.to_offset)
+        found = source.log.parts(offsets=offsets, timestamps=self.times)
+        return [
+            part
+            for part in found
+            if (not self.partitions or part.partition in self.partitions)
+            and (not self.topics or part.topic in self.topics)
+        ]
+
+    def reader(self, parts: Sequence[Part], *, check_crc: bool | None = None) -> Reader:
+        """A reader over parts, by these options."""
+        from magicbyte._core import Reader
+
+        return Reader(
+            parts,
+            format=self.format,
+            check_crc=self.check_crc if check_crc is None else check_crc,
+            mode=self.mode,
+            isolation=self.isolation,
+            control=self.control,
+            timestamps=self.times,
+        )
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What the PATHs came to: the logs, and what is no log, each with the reason."""
+
+    logs: list[Source]
+    no_logs: list[tuple[str, str]]
+
+    @property
+    def left_out(self) -> list[tuple[str, str]]:
+        """All files that are not read, and why."""
+        beside = [(str(path), reason) for source in self.logs for path, reason in source.log.left_out]
+        return [*self.no_logs, *beside]
+
+    def nothing(self, what: str) -> int:
+        """Tells that there is nothing to read, and gives the exit status for it."""
+        for path, reason in self.no_logs:
+            complain(f"{path}: {reason}")
+        if self.logs:
+            left_out = len(self.left_out) - len(self.no_logs)
+            hint = f"{left_out} files were left out: magicbyte inspect says why" if left_out else None
+            complain(f"{', '.join(source.name for source in self.logs)}: {what} to read", hint)
+        return NOTHING
+
+
+@contextmanager
+def sources(paths: Sequence[str], format: str) -> Iterator[Sources]:
+    """Opens every PATH (globs and ``-`` too). Temporary files are gone when it ends.
+
+    Raises ``OSError`` for what is not there or cannot be read.
+    """
+    from magicbyte.log import Log
+
+    opened = Sources([], [])
+    with ExitStack() as stack:
+        for path in chain.from_iterable(map(_expanded, paths)):
+            try:
+                if path == "-":
+                    spooled = _standard_input(stack)
+                    kept = spooled if isinstance(spooled, str) else None
+                    opened.logs.append(Source("-", Log(spooled, format=format), kept))
+                else:
+                    opened.logs.append(Source(path, Log(path, format=format)))
+            except FileNotFoundError as error:
+                # A directory without a segment, an index file: there, but no log.
+                if not Path(path).exists():
+                    raise
+                opened.no_logs.append((path, error.strerror or str(error)))
+        yield opened
+
+
+def part_size(part: Part) -> int:
+    """Bytes that a part covers, for progress; 0 where that cannot be told."""
+    try:
+        whole = len(part.source) if isinstance(part.source, bytes) else Path(part.source).stat().st_size
+    except OSError:
+        return 0
+    return max((whole if part.end is None else part.end) - part.start, 0)
+
+
+def _range(first: int | None, end: int | None) -> tuple[int | None, int | None] | None:
+    return (first, end) if first is not None or end is not None else None
+
+
+def _expanded(path: str) -> list[str]:
+    if path == "-" or Path(path).exists() or not glob.has_magic(path):
+        return [path]
+    return sorted(glob.glob(path, recursive=True)) or [path]
+
+
+def _standard_input(stack: ExitStack) -> bytes | str:
+    stream = sys.stdin.buffer
+    if stream.isatty():
+        raise click.UsageError("standard input is a terminal: pipe a segment's bytes into -")
+    data = stream.read(SPOOL)
+    if len(data) < SPOOL:
+        return data
+    # More than fits comfortably: a file, so that reading needs no more memory than for any other file.
+    spool = tempfile.NamedTemporaryFile(prefix="magicbyte-", suffix=".log")  # noqa: SIM115 (the stack closes it)
+    stack.enter_context(spool)
+    while data:
+        spool.write(data)
+        data = stream.read(1 << 20)
+    spool.flush()
+    return spool.name
