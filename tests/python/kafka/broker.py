@@ -18,6 +18,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 
@@ -184,6 +185,22 @@ class Broker:
     def segments(self, topic: str, partition: int = 0) -> list[Path]:
         """The ``.log`` files of a topic-partition, oldest first, the active one last."""
         return sorted(self.partition_dir(topic, partition).glob("*.log"))
+
+    def put(self, topic: str, partition: int, files: Iterable[Path]) -> None:
+        """Gives an existing, empty topic-partition other files: segments and what stands beside them. Only while stopped.
+
+        ``partition.metadata`` (the topic's id) stays; all else goes first. What is missing of indexes, producer snapshots
+        and the leader-epoch checkpoint the broker makes anew at its start, from the segments.
+        """
+        if self.running:
+            raise BrokerError("a running broker would not see the files, and would overwrite them")
+        directory = self.partition_dir(topic, partition)
+        for path in directory.iterdir():
+            if path.name != "partition.metadata":
+                path.unlink()
+        for path in files:
+            if path.name != "partition.metadata":
+                shutil.copy(path, directory / path.name)
 
     def checkpoint(self, name: str) -> dict[tuple[str, int], int]:
         """A checkpoint file of the data directory (``cleaner-offset-checkpoint``, ``recovery-point-offset-checkpoint``,

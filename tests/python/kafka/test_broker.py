@@ -34,6 +34,27 @@ def test_topics_and_segments(broker: Broker) -> None:
     assert (broker.end_offset("harness", 0), broker.end_offset("harness", 2) > names[-1]) == (0, True)
 
 
+@pytest.mark.parametrize("suffixes", [{".log"}, {".log", ".index", ".timeindex", ".txnindex", ".snapshot", ""}])
+def test_files_put_under_a_topic_are_served(
+    broker: Broker, java_consumer: JavaConsumer, written, suffixes: set[str]
+) -> None:
+    """How later tests prove what magicbyte writes: segments alone are enough."""
+    names = ["transactions", "compacted-transactions", "leader-epochs", "segments", "librdkafka-zstd"]
+    expected = {name: written(name)[0] for name in names}
+    committed = {name: java_consumer.rows(name, 0, "read_committed") for name in names}
+    copies = {name: broker.create_topic(f"copy-{len(suffixes)}-{name}") for name in names}
+    broker.stop()
+    for name, copy in copies.items():
+        broker.put(copy, 0, [path for path in broker.partition_dir(name).iterdir() if path.suffix in suffixes])
+    broker.start()
+    for name, copy in copies.items():
+        assert java_consumer.rows(copy) == expected[name]
+        assert java_consumer.rows(copy, 0, "read_committed") == committed[name]
+        # It is a log like any other: it takes more.
+        Sender(broker.bootstrap).send(copy, odd()[:3])
+        assert len(java_consumer.rows(copy)) == len(expected[name]) + 3
+
+
 def test_a_broker_that_cannot_start_says_why(tmp_path: Path, broker: Broker) -> None:
     with pytest.raises(BrokerError, match="NoSuchValue"):
         Broker(tmp_path / "broken", settings={"log.message.timestamp.type": "NoSuchValue"}).start()
