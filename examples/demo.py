@@ -25,8 +25,9 @@ def start_spark() -> SparkSession:
 
     # Workers must be the interpreter that has magicbyte.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     logging.getLogger("py4j").setLevel(logging.ERROR)
-    session = (
+    return (
         SparkSession.builder.master("local[2]")
         .appName("magicbyte demo")
         .config("spark.ui.enabled", "false")
@@ -37,35 +38,44 @@ def start_spark() -> SparkSession:
         .config("spark.log.level", "ERROR")
         .getOrCreate()
     )
-    return session
+
+
+def shown(column: str, most: int) -> str:
+    """SQL for bytes as people read them: text where it is text, else the first bytes in hex; null apart from empty."""
+    return (
+        f"case when {column} is null then 'null'"
+        f" when try_validate_utf8({column}) rlike '^[^\\\\p{{Cntrl}}]*$' then left(string({column}), {most})"
+        f" else concat('0x', lower(hex(substr({column}, 1, 8)))) end"
+    )
 
 
 def readable_rows(rows: DataFrame) -> DataFrame:
-    """Some records with headers, from each topic that has them, with bytes as text."""
+    """Some records with headers, from each topic that has them."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    text = "transform(headers, h -> concat(h.key, '=', coalesce(substr(try_validate_utf8(h.value), 1, 24), '<bytes>')))"
     first = f.row_number().over(Window.partitionBy("topic").orderBy("partition", "offset"))
     return (
-        rows.where("headers is not null and size(headers) between 1 and 4 and topic not like '\\\\_\\\\_%'")
+        rows.where("size(headers) between 1 and 4 and not startswith(topic, '__')")
         .withColumn("nth", first)
         .where("nth <= 3")
         .orderBy("topic", "partition", "offset")
-        .select(
+        .selectExpr(
             "topic",
             "partition",
             "offset",
-            "timestamp",
-            f.expr("coalesce(substr(try_validate_utf8(key), 1, 12), hex(substr(key, 1, 6)))").alias("key"),
-            f.expr("coalesce(substr(try_validate_utf8(value), 1, 24), hex(substr(value, 1, 12)))").alias("value"),
-            f.expr(text).alias("headers"),
+            "date_format(timestamp, 'yyyy-MM-dd HH:mm:ss') as timestamp",
+            f"{shown('key', 12)} as key",
+            f"{shown('value', 24)} as value",
+            f"transform(headers, h -> concat(h.key, '=', {shown('h.value', 16)})) as headers",
         )
     )
 
 
 def summary(rows: DataFrame) -> DataFrame:
     """One line a topic."""
+    from pyspark.sql import functions as f
+
     return (
         rows.selectExpr(
             "topic",
@@ -78,28 +88,17 @@ def summary(rows: DataFrame) -> DataFrame:
         )
         .groupBy("topic")
         .agg(
-            *map(
-                _expr,
-                (
-                    "count(distinct partition) as partitions",
-                    "count(*) as records",
-                    "min(offset) as first_offset",
-                    "max(offset) as last_offset",
-                    "date_format(max(timestamp), 'yyyy-MM-dd HH:mm') as newest",
-                    "sum(payload) as key_value_bytes",
-                    "sum(headers) as headers",
-                    "sum(tombstone) as null_values",
-                ),
-            )
+            f.expr("count(distinct partition)").alias("partitions"),
+            f.expr("count(*)").alias("records"),
+            f.expr("min(offset)").alias("first_offset"),
+            f.expr("max(offset)").alias("last_offset"),
+            f.expr("date_format(max(timestamp), 'yyyy-MM-dd HH:mm')").alias("newest"),
+            f.expr("sum(payload)").alias("key_value_bytes"),
+            f.expr("sum(headers)").alias("headers"),
+            f.expr("sum(tombstone)").alias("null_values"),
         )
         .orderBy("topic")
     )
-
-
-def _expr(text: str) -> object:
-    from pyspark.sql import functions as f
-
-    return f.expr(text)
 
 
 def main() -> int:
