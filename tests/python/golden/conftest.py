@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 import pytest
+
 from places import shared_directory
 
 WAYS = {"records": "records()", "arrow": "Arrow", "spark": "Spark"}
