@@ -49,8 +49,8 @@ JSON:  {"topic": "orders", "partition": 0, "offset": 5, "timestamp": "2026-01-31
         "value": "v", "headers": [{"key": "a", "value": "1"}, {"key": "b", "value": null}]}
 
 Bytes are shown as text where they are UTF-8, with escapes for what cannot be printed. Other bytes are base64:… (or
-hex:…) in text and {"base64": "…"} in JSON. null is null, empty is "". So nothing is lost in JSON, and --key and
---header take back what the text shows: --key base64:AP8=
+hex:…) in text and {"base64": "…"} in JSON; null is null, empty is "". Nothing is lost either way. --key and --header
+take base64:… and hex:… too, and text:… for a text that begins like that.
 
 \b
 Examples:

@@ -50,6 +50,9 @@ def unreadable(error: OSError) -> None:
 
 def usage(error: click.ClickException) -> None:
     """Tells of wrong arguments, with the way to the help."""
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        sys.stderr.write(error.format_message() + "\n")
+        return
     context = getattr(error, "ctx", None)
     hint = f"{context.command_path} --help shows what it takes" if context else None
     complain(error.format_message(), hint)
