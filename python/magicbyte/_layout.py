@@ -91,8 +91,9 @@ def _nothing(
     topic: str | None, partition: int | None, seen: list[tuple[str, int]], left_out: list[tuple[str, str]]
 ) -> str:
     if seen and (topic is not None or partition is not None):
-        there = ", ".join(f"{name}-{number}" for name, number in sorted(seen)[:10])
-        return f"no segment of topic {topic or 'any'}, partition {'any' if partition is None else partition}: {there}"
+        there = ", ".join(f"{one}-{place}" for one, place in sorted(seen)[:10])
+        number = "any" if partition is None else partition
+        return f"no segment of topic {topic or 'any'}, partition {number}; there are {there}"
     why = "".join(f"; left out: {name} ({reason})" for name, reason in left_out[:3])
     return f"no log segment: looked for <20 digits>.log, here and in directories named <topic>-<partition>{why}"
 

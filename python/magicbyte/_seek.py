@@ -7,10 +7,10 @@ begins where the segment begins. Records are never lost to a bad index, time is.
 
 from __future__ import annotations
 
-import itertools
 import os
 from bisect import bisect_left
 from collections.abc import Iterator
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 MAX_INDEX = 64 << 20
 """Bytes of an index that are read; a broker makes them 10 MiB unless told otherwise (``segment.index.bytes``)."""
+MAX_TRIED = 1_000
+"""Batches that are looked at to confirm one entry of a time index."""
 MAX_HOPS = 250_000
 """Entries that a cut without an index walks over, header by header, in one segment."""
 SMALL_TAIL = 1 << 20
@@ -65,40 +67,40 @@ def end_of_offset(segment: Segment, end: int, format: str) -> int | None:
 def start_of_time(segment: Segment, since: int, format: str) -> int | None:
     """A byte position where an entry begins, with no timestamp (ms) from ``since`` on before it.
 
-    ``None``: none in the whole segment. What is trusted is that the time index's entry is a running maximum, once the
-    batch that it names is there and has that very timestamp.
+    ``None``: none in the whole segment. A time index claims running maxima, which only a walk over all headers could
+    prove. So its claims are tried on the batches around the place, and trusted for those further off.
     """
     times = _time_index(segment)
     index = _offset_index(segment)
     if times is None or index is None:
         return 0
     entries = times.entries()
-    if any(later <= earlier for earlier, later in itertools.pairwise(entries)):
+    if any(later <= earlier for earlier, later in pairwise(entries)):
         return 0
     # Strictly below: records of the same millisecond may stand before the one that is named.
     at = bisect_left(entries, (since, -1 << 63)) - 1
     if at < 0:
         return 0
-    timestamp, offset = entries[at]
-    _, position = index.lookup(offset)
-    for _ in range(MAX_HOPS):
-        batch = entry_at(segment, position, format)
-        if batch is None or batch.base_offset > offset:
-            return 0
-        if batch.last_offset >= offset:
-            break
-        position = batch.end
-    else:
+    last = at == len(entries) - 1
+    position = _maximum(segment, index, entries, at, format)
+    if position is None or not (last or _maximum(segment, index, entries, at + 1, format) is not None):
         return 0
-    if batch.max_timestamp != timestamp:
-        return 0
-    if (
-        at == len(entries) - 1
-        and segment.size - position <= SMALL_TAIL
-        and _none_since(segment, position, since, format)
-    ):
+    if last and segment.size - position <= SMALL_TAIL and _none_since(segment, position, since, format):
         return None
     return position
+
+
+def _maximum(segment: Segment, index: OffsetIndex, entries: list[tuple[int, int]], at: int, format: str) -> int | None:
+    """Where the batch begins that an entry of the time index names, if it is the first to reach that timestamp."""
+    timestamp, offset = entries[at]
+    _, position = index.lookup(entries[at - 1][1]) if at else (0, 0)
+    for batch in islice(_entries(segment, position, format), MAX_TRIED):
+        if batch.last_offset >= offset:
+            return position if batch.base_offset <= offset and batch.max_timestamp == timestamp else None
+        if batch.max_timestamp >= timestamp:
+            return None
+        position = batch.end
+    return None
 
 
 def cuts(segment: Segment, start: int, end: int, target: int, format: str) -> list[int]:
@@ -109,7 +111,7 @@ def cuts(segment: Segment, start: int, end: int, target: int, format: str) -> li
     goals = [start + (end - start) * piece // pieces for piece in range(1, pieces)]
     index = _offset_index(segment)
     positions = [position for _, position in index.entries()] if index is not None else []
-    if positions and all(a < b for a, b in itertools.pairwise(positions)):
+    if positions and all(a < b for a, b in pairwise(positions)):
         found = sorted({positions[at] for goal in goals if (at := bisect_left(positions, goal)) < len(positions)})
         found = [position for position in found if start < position < end]
         if found and all(entry_at(segment, position, format) is not None for position in found):
@@ -119,18 +121,24 @@ def cuts(segment: Segment, start: int, end: int, target: int, format: str) -> li
 
 def entry_at(segment: Segment, position: int, format: str) -> Batch | None:
     """The entry at that byte position, if a whole one with its checksum stands there."""
+    return next(_entries(segment, position, format), None)
+
+
+def _entries(segment: Segment, position: int, format: str) -> Iterator[Batch]:
+    """The entries from a byte position on, as long as they are whole and in place."""
     from magicbyte import _core
 
     if not 0 <= position < segment.size:
-        return None
+        return
     part = _core.Part(segment.path, start=position)
     try:
-        batch = next(iter(_core.Reader([part], format=format, control=True).batches()), None)
-        if batch is None or batch.position != position:
-            return None
-        return Batch(batch.base_offset, batch.last_offset, batch.max_timestamp, position + batch.size)
-    except MagicbyteError:
-        return None
+        for batch in _core.Reader([part], format=format, control=True).batches():
+            if batch.position != position:
+                return
+            position += batch.size
+            yield Batch(batch.base_offset, batch.last_offset, batch.max_timestamp, position)
+    except MagicbyteError:  # for the reader to tell
+        return
 
 
 def _none_since(segment: Segment, position: int, since: int, format: str) -> bool:

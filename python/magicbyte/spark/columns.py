@@ -7,16 +7,36 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import DataType, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
 if TYPE_CHECKING:
     from .options import Options
 
-SCHEMA = (
-    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int, "
-    "headers array<struct<key: string, value: binary>>"
+SCHEMA = StructType(
+    [
+        StructField("key", BinaryType()),
+        StructField("value", BinaryType()),
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("timestamp", TimestampType()),
+        StructField("timestampType", IntegerType()),
+        StructField(
+            "headers",
+            ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())])),
+        ),
+    ]
 )
-"""The columns of Spark's Kafka source with ``includeHeaders``, as ``mapInArrow`` takes them."""
+"""The columns of Spark's Kafka source with ``includeHeaders``, to the name and type: what ``mapInArrow`` is given."""
 
 
 def chosen(options: Options) -> list[str]:
@@ -46,16 +66,12 @@ def check(schema: StructType) -> None:
     """Refuses a user's schema that names other columns, or types, than there are."""
     _known(schema.fieldNames(), "schema")
     for asked, real in zip(schema, schema_of(schema.fieldNames()), strict=True):
-        if not _same(asked.dataType, real.dataType):
+        # Inside of a column, nullability counts too: Arrow has it in the type.
+        if asked.dataType != real.dataType:
             raise ValueError(
                 f"schema: column {asked.name} is {real.dataType.simpleString()}, not {asked.dataType.simpleString()}; "
                 "read it so and cast it afterwards"
             )
-
-
-def _same(asked: DataType, real: DataType) -> bool:
-    """Equal types; inside of columns, nullability counts too, since Arrow has it in the type."""
-    return bool(asked == real)
 
 
 def _known(names: Sequence[str], where: str) -> None:
