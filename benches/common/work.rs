@@ -1,0 +1,144 @@
+//! The work that is measured.
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use magicbyte::arrow::{Builder, Column, Columnar, Flavor, Pool, Pulled, Shape};
+use magicbyte::{
+    Buffer, Decompressor, Entries, Entry, Limits, Log, Mode, Options, Record, Selection, Sink, Source,
+};
+
+/// What a pass over a file adds up, so that no field is left unread and every reader can be held against another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sums {
+    pub(crate) records: u64,
+    pub(crate) key_bytes: u64,
+    pub(crate) value_bytes: u64,
+    pub(crate) header_key_bytes: u64,
+    pub(crate) header_value_bytes: u64,
+    pub(crate) offsets: i64,
+    pub(crate) timestamps: i64,
+}
+
+impl<'a> Sink<'a> for Sums {
+    #[inline(always)]
+    fn record(&mut self, record: &Record<'a>) -> bool {
+        self.records += 1;
+        self.offsets = self.offsets.wrapping_add(record.offset);
+        self.timestamps = self.timestamps.wrapping_add(record.timestamp);
+        self.key_bytes += record.key.map_or(0, <[u8]>::len) as u64;
+        self.value_bytes += record.value.map_or(0, <[u8]>::len) as u64;
+        true
+    }
+
+    #[inline(always)]
+    fn header(&mut self, key: &'a [u8], value: Option<&'a [u8]>) {
+        self.header_key_bytes += key.len() as u64;
+        self.header_value_bytes += value.map_or(0, <[u8]>::len) as u64;
+    }
+}
+
+/// The log's entries; a generated file has no damage.
+fn entries(file: &[u8], check_crc: bool) -> impl Iterator<Item = Entry<'_>> {
+    let options = Options { check_crc, ..Options::default() };
+    Log::new(file, options).map(|entry| entry.expect("a sound file"))
+}
+
+/// What reading keeps from one pass to the next.
+#[derive(Default)]
+pub(crate) struct Reader {
+    decompressor: Decompressor,
+    buffer: Buffer,
+}
+
+impl Reader {
+    /// Every field of every record, borrowed.
+    pub(crate) fn scan(&mut self, file: &[u8], check_crc: bool) -> Sums {
+        let (limits, mut sums) = (Limits::default(), Sums::default());
+        for entry in entries(file, check_crc) {
+            let opened = entry.open(&mut self.decompressor, &limits, &mut self.buffer);
+            opened.expect("sound").decode(&limits, &mut sums).expect("sound");
+        }
+        sums
+    }
+
+    /// Decompression alone: bytes that come out, batch headers counted.
+    pub(crate) fn decompress(&mut self, file: &[u8], check_crc: bool) -> u64 {
+        let limits = Limits::default();
+        let mut bytes = 0;
+        for entry in entries(file, check_crc) {
+            let opened = entry.open(&mut self.decompressor, &limits, &mut self.buffer).expect("sound");
+            bytes += (entry.head.body + black_box(opened.bytes()).len()) as u64;
+        }
+        bytes
+    }
+}
+
+/// Checksums alone: how many batches hold.
+pub(crate) fn checksums(file: &[u8]) -> u64 {
+    entries(file, true).count() as u64
+}
+
+/// A file that views may point into.
+#[derive(Clone, Copy)]
+struct Mapped<'a>(&'a arrow_buffer::Buffer);
+
+impl Source for Mapped<'_> {
+    fn fill(&mut self, _position: u64, _need: u64) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    fn window(&self) -> (&[u8], u64, bool) {
+        (self.0, 0, true)
+    }
+
+    fn buffer(&self) -> Option<arrow_buffer::Buffer> {
+        Some(self.0.clone())
+    }
+}
+
+/// Columns into buffers that are used again.
+pub(crate) struct Columns {
+    columnar: Columnar,
+}
+
+impl Columns {
+    /// All columns of the Kafka schema, in record batches of `bytes`.
+    pub(crate) fn all(bytes: usize, views: bool) -> Self {
+        let flavor = Flavor { views, spark: false };
+        Self::new(Shape { flavor, rows: usize::MAX, bytes, ..Shape::default() }, Selection::default())
+    }
+
+    /// Some columns, of some offsets.
+    pub(crate) fn some(columns: &[Column], selection: Selection) -> Self {
+        let shape = Shape { columns: columns.to_vec(), rows: usize::MAX, bytes: 1 << 20, ..Shape::default() };
+        Self::new(shape, selection)
+    }
+
+    fn new(shape: Shape, selection: Selection) -> Self {
+        let mut builder = Builder::new(shape, selection, Pool::new());
+        builder.set_partition(&Arc::<str>::from("topic"), 0);
+        Self { columnar: Columnar::new(builder, Limits::default(), Mode::FailFast) }
+    }
+
+    /// Rows of one pass over the file.
+    pub(crate) fn pass(&mut self, file: &arrow_buffer::Buffer) -> u64 {
+        let mut entries = Entries::new(Mapped(file), Options::default(), 0);
+        let mut rows = 0;
+        loop {
+            let pulled = self.columnar.pull(&mut entries).expect("sound");
+            if let Some(batch) = self.columnar.take().expect("sound") {
+                rows += black_box(&batch).num_rows() as u64;
+            }
+            if pulled == Pulled::End {
+                return rows;
+            }
+        }
+    }
+}
+
+/// The middle hundredth of a file's offsets.
+pub(crate) fn hundredth(records: u64) -> Selection {
+    let (half, part) = (records as i64 / 2, records as i64 / 100);
+    Selection { offsets: half..half + part, ..Selection::default() }
+}
