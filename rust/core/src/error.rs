@@ -173,7 +173,9 @@ impl Flaw {
             | Self::Negative { .. }
             | Self::RecordEnd { .. }
             | Self::HeaderCount(_) => Kind::Record,
-            Self::TooFewRecords { .. } | Self::BytesAfterRecords { .. } | Self::NegativeCount(_) => Kind::Count,
+            Self::TooFewRecords { .. } | Self::BytesAfterRecords { .. } | Self::NegativeCount(_) => {
+                Kind::Count
+            }
             Self::Wrapper(_) => Kind::Wrapper,
             Self::TornTail { .. } => Kind::TornTail,
             Self::ZeroTail { .. } => Kind::ZeroTail,
@@ -201,7 +203,9 @@ impl fmt::Display for Flaw {
             Self::SizeTooSmall { size, minimum } => {
                 write!(f, "size {size} is below the least that this format allows, {minimum}")
             }
-            Self::SizeTooLarge { size } => write!(f, "size {size} is over the largest that an entry can have"),
+            Self::SizeTooLarge { size } => {
+                write!(f, "size {size} is over the largest that an entry can have")
+            }
             Self::Magic(magic) => write!(f, "unknown magic {magic}"),
             Self::Codec(codec) => write!(f, "codec {codec} does not exist in this format"),
             Self::Decompress(what) => write!(f, "cannot decompress: {what}"),
@@ -211,11 +215,15 @@ impl fmt::Display for Flaw {
             Self::RecordEnd { length, used } => {
                 write!(f, "record length says {length} bytes, its fields take {used}")
             }
-            Self::HeaderCount(count) => write!(f, "header count {count} does not fit the bytes that are left"),
+            Self::HeaderCount(count) => {
+                write!(f, "header count {count} does not fit the bytes that are left")
+            }
             Self::TooFewRecords { count, found } => {
                 write!(f, "count says {count} records, only {found} are there")
             }
-            Self::BytesAfterRecords { count } => write!(f, "bytes are left after the counted {count} records"),
+            Self::BytesAfterRecords { count } => {
+                write!(f, "bytes are left after the counted {count} records")
+            }
             Self::NegativeCount(count) => write!(f, "record count is negative: {count}"),
             Self::Wrapper(what) => f.write_str(what),
             Self::TornTail { have, need: 0 } => {
@@ -224,8 +232,12 @@ impl fmt::Display for Flaw {
             Self::TornTail { have, need } => {
                 write!(f, "incomplete entry at the end: {have} of {need} bytes are there")
             }
-            Self::ZeroTail { bytes } => write!(f, "{bytes} zero bytes to the end, as in a preallocated segment"),
-            Self::Hole { bytes } => write!(f, "{bytes} bytes that are no entry, good entries follow"),
+            Self::ZeroTail { bytes } => {
+                write!(f, "{bytes} zero bytes to the end, as in a preallocated segment")
+            }
+            Self::Hole { bytes } => {
+                write!(f, "{bytes} bytes that are no entry, good entries follow")
+            }
             Self::Index(what) | Self::TxnIndex(what) => f.write_str(what),
             Self::Limit { what, limit } => write!(f, "over the limit for {what}: {limit}"),
         }

@@ -1,1 +1,52 @@
-//! The door between Python and the core crate.
+//! The door between Python and the core crate: newtypes with short methods. What Python sees is the list below.
+
+mod arguments;
+mod batch;
+mod block;
+mod consumer_record;
+mod error;
+mod gate;
+mod header;
+mod headers;
+mod iterators;
+mod keys;
+mod part;
+mod reader;
+mod scan;
+mod segment;
+
+/// Kafka records as bytes.
+#[pyo3::pymodule]
+mod _core {
+    #[pymodule_export]
+    use crate::batch::{Record, RecordBatch};
+    #[pymodule_export]
+    use crate::consumer_record::{ConsumerRecord, Control};
+    #[pymodule_export]
+    use crate::header::Header;
+    #[pymodule_export]
+    use crate::headers::Headers;
+    #[pymodule_export]
+    use crate::part::{Limits, Part};
+    #[pymodule_export]
+    use crate::reader::Reader;
+    #[pymodule_export]
+    use crate::scan::Scan;
+    #[pymodule_export]
+    use crate::segment::{
+        OffsetIndex, TimeIndex, aborted_transactions, leader_epochs, segment_name, topic_partition,
+    };
+
+    use pyo3::prelude::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        use magicbyte::arrow::Column;
+        let names = |columns: &[Column]| columns.iter().map(|column| column.name()).collect::<Vec<_>>();
+        let tuple = |names: Vec<&str>| pyo3::types::PyTuple::new(module.py(), names);
+        module.add("COLUMNS", tuple(names(&Column::ALL))?)?;
+        module.add("DEFAULT_COLUMNS", tuple(names(&Column::DEFAULT))?)?;
+        module.add("FORMATS", tuple(magicbyte::Dialect::NAMES.to_vec())?)?;
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

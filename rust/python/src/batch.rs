@@ -1,0 +1,474 @@
+//! A batch of records as Python sees it, and what its records share.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use magicbyte::{Decompressor, Entry, Family, Head, HeaderLayout, Limits, Record as CoreRecord, Sink};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList, PyString};
+
+use crate::error::Failure;
+use crate::headers::{Headers, Raw};
+use crate::keys::Keys;
+
+/// What all records of one batch share: one reference-counted block, and the batch's header.
+pub(crate) struct Shared {
+    /// The bytes that the records' parts lie in.
+    pub(crate) block: Bytes,
+    pub(crate) head: Head,
+    pub(crate) base_offset: i64,
+    pub(crate) topic: Py<PyString>,
+    pub(crate) partition: i32,
+    pub(crate) keys: Arc<Keys>,
+}
+
+/// Where a part of a record lies in its block; `None` is null.
+pub(crate) type Span = Option<(u32, u32)>;
+
+/// Where the parts of one record are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slot {
+    pub(crate) offset: i64,
+    pub(crate) timestamp: i64,
+    pub(crate) attributes: i8,
+    pub(crate) tombstone: Option<bool>,
+    pub(crate) key: Span,
+    pub(crate) value: Span,
+    pub(crate) headers: (u32, u32),
+    pub(crate) header_count: u32,
+    pub(crate) layout: HeaderLayout,
+}
+
+/// Notes where records are, without a copy of their bytes.
+pub(crate) struct Slots<'s> {
+    pub(crate) address: usize,
+    pub(crate) into: &'s mut Vec<Slot>,
+}
+
+impl Slots<'_> {
+    fn place(&self, bytes: &[u8]) -> (u32, u32) {
+        // A block is below 2 GiB, so that its places fit 32 bits. Empty slices may point anywhere.
+        if bytes.is_empty() {
+            return (0, 0);
+        }
+        ((bytes.as_ptr() as usize - self.address) as u32, bytes.len() as u32)
+    }
+}
+
+impl<'a> Sink<'a> for Slots<'_> {
+    #[inline(always)]
+    fn record(&mut self, record: &CoreRecord<'a>) -> bool {
+        let slot = Slot {
+            offset: record.offset,
+            timestamp: record.timestamp,
+            attributes: record.attributes,
+            tombstone: record.tombstone,
+            key: record.key.map(|key| self.place(key)),
+            value: record.value.map(|value| self.place(value)),
+            headers: self.place(record.headers.bytes()),
+            header_count: record.headers.len() as u32,
+            layout: record.headers.layout(),
+        };
+        self.into.push(slot);
+        false
+    }
+
+    fn header(&mut self, _key: &'a [u8], _value: Option<&'a [u8]>) {}
+
+    fn discard(&mut self) {
+        self.into.pop();
+    }
+}
+
+/// Opens an entry, which lies in `block`, and notes its records. Returns the block that they lie in, the base offset,
+/// and the flaw that ended it.
+pub(crate) fn open(
+    entry: &Entry<'_>,
+    block: &Bytes,
+    decompressor: &mut Decompressor,
+    limits: &Limits,
+    slots: &mut Vec<Slot>,
+) -> (Bytes, i64, Option<magicbyte::Error>) {
+    let mut cut = None;
+    let block = if entry.is_compressed() {
+        let mut buffer = magicbyte::Buffer::new();
+        match entry.decompress(decompressor, limits, &mut buffer) {
+            Ok(flaw) => cut = flaw,
+            Err(error) => return (Bytes::new(), entry.head.base_offset, Some(error)),
+        }
+        Bytes::from(buffer.into_vec())
+    } else {
+        block.clone()
+    };
+    // Not a copy: the payload borrows from the block, whichever it is.
+    let payload = match entry.payload(&block, cut) {
+        Ok(payload) => payload,
+        Err(error) => return (block.clone(), entry.head.base_offset, Some(error)),
+    };
+    slots.reserve(payload.count_hint().min(1 << 16));
+    let mut sink = Slots { address: block.as_ptr() as usize, into: slots };
+    let error = payload.decode(limits, &mut sink).err();
+    let base_offset = payload.base_offset();
+    (block.clone(), base_offset, error)
+}
+
+impl Shared {
+    pub(crate) fn bytes(&self, span: (u32, u32)) -> &[u8] {
+        let at = span.0 as usize;
+        self.block.get(at..at + span.1 as usize).unwrap_or_default()
+    }
+
+    pub(crate) fn python<'py>(&self, py: Python<'py>, span: Span) -> Option<Bound<'py, PyBytes>> {
+        span.map(|span| PyBytes::new(py, self.bytes(span)))
+    }
+
+    pub(crate) fn headers(self: &Arc<Self>, slot: &Slot) -> Headers {
+        Headers::raw(Raw {
+            shared: Arc::clone(self),
+            span: slot.headers,
+            count: slot.header_count,
+            layout: slot.layout,
+        })
+    }
+}
+
+/// A record as it is stored in its batch: `timestamp` is the stored one, in milliseconds, −1 for none;
+/// `effective_timestamp` what a consumer sees.
+#[pyclass(frozen, module = "magicbyte")]
+pub(crate) struct Record {
+    #[pyo3(get)]
+    offset: i64,
+    #[pyo3(get)]
+    timestamp: i64,
+    #[pyo3(get)]
+    effective_timestamp: i64,
+    #[pyo3(get)]
+    sequence: i32,
+    #[pyo3(get)]
+    attributes: i8,
+    #[pyo3(get)]
+    key: Option<Py<PyBytes>>,
+    #[pyo3(get)]
+    value: Option<Py<PyBytes>>,
+    #[pyo3(get)]
+    headers: Py<Headers>,
+    #[pyo3(get)]
+    tombstone: Option<bool>,
+}
+
+#[pymethods]
+impl Record {
+    #[new]
+    #[pyo3(signature = (offset=0, timestamp=-1, key=None, value=None, headers=None, *, attributes=0, tombstone=None, effective_timestamp=None, sequence=-1))]
+    #[expect(clippy::too_many_arguments, reason = "one a field, by keyword")]
+    fn new(
+        py: Python<'_>,
+        offset: i64,
+        timestamp: i64,
+        key: Option<Py<PyBytes>>,
+        value: Option<Py<PyBytes>>,
+        headers: Option<&Bound<'_, PyAny>>,
+        attributes: i8,
+        tombstone: Option<bool>,
+        effective_timestamp: Option<i64>,
+        sequence: i32,
+    ) -> PyResult<Self> {
+        Ok(Self {
+            offset,
+            timestamp,
+            effective_timestamp: effective_timestamp.unwrap_or(timestamp),
+            sequence,
+            attributes,
+            key,
+            value,
+            headers: Py::new(py, Headers::given(headers)?)?,
+            tombstone,
+        })
+    }
+
+    fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let Ok(other) = other.cast::<Self>() else { return Ok(py.NotImplemented()) };
+        let other = other.get();
+        let bytes = |value: &Option<Py<PyBytes>>| value.as_ref().map(|v| v.bind(py).as_bytes().to_vec());
+        let same = self.offset == other.offset
+            && self.timestamp == other.timestamp
+            && self.attributes == other.attributes
+            && self.tombstone == other.tombstone
+            && bytes(&self.key) == bytes(&other.key)
+            && bytes(&self.value) == bytes(&other.value)
+            && self.headers.get().same(other.headers.get(), py)?;
+        Ok(same.into_pyobject(py)?.to_owned().into_any().unbind())
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let headers = self.headers.bind(py).repr()?.to_string();
+        let part = |value: &Option<Py<PyBytes>>| match value {
+            None => Ok("None".to_owned()),
+            Some(value) => value.bind(py).repr().map(|text| text.to_string()),
+        };
+        Ok(format!(
+            "Record(offset={}, timestamp={}, key={}, value={}, headers={headers})",
+            self.offset,
+            self.timestamp,
+            part(&self.key)?,
+            part(&self.value)?,
+        ))
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+        let (py, it) = (slf.py(), slf.get());
+        let kwargs = pyo3::types::PyDict::new(py);
+        kwargs.set_item("attributes", it.attributes)?;
+        kwargs.set_item("tombstone", it.tombstone)?;
+        kwargs.set_item("effective_timestamp", it.effective_timestamp)?;
+        kwargs.set_item("sequence", it.sequence)?;
+        let args = (it.offset, it.timestamp, &it.key, &it.value, &it.headers);
+        crate::gate::rebuild(slf.as_any(), args.into_pyobject(py)?, &kwargs)
+    }
+}
+
+/// One entry of a log: a batch, a message-set wrapper, or a message that stands alone. Its header is there at once; its
+/// records are read when `records` is asked for.
+#[pyclass(frozen, module = "magicbyte")]
+pub(crate) struct RecordBatch {
+    pub(crate) block: Bytes,
+    pub(crate) at: usize,
+    pub(crate) position: u64,
+    pub(crate) head: Head,
+    pub(crate) path: Option<Arc<Path>>,
+    pub(crate) limits: Limits,
+    pub(crate) keys: Arc<Keys>,
+}
+
+impl RecordBatch {
+    fn entry(&self) -> Entry<'_> {
+        let bytes = self.block.get(self.at..self.at + self.head.size).unwrap_or_default();
+        Entry { position: self.position, bytes, head: self.head }
+    }
+
+    fn is_batch(&self) -> bool {
+        self.head.format.traits().family == Family::Batch
+    }
+
+    fn is_wrapper(&self) -> bool {
+        !self.is_batch() && self.head.codec_id() != 0
+    }
+}
+
+#[pymethods]
+impl RecordBatch {
+    /// The file, or None for bytes.
+    #[getter]
+    fn path(&self) -> Option<String> {
+        self.path.as_ref().map(|path| path.display().to_string())
+    }
+
+    /// Byte position of the entry.
+    #[getter]
+    const fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Bytes of the whole entry.
+    #[getter]
+    const fn size(&self) -> usize {
+        self.head.size
+    }
+
+    /// Name of the format.
+    #[getter]
+    const fn format(&self) -> &'static str {
+        self.head.format.name()
+    }
+
+    /// The magic byte.
+    #[getter]
+    const fn magic(&self) -> i8 {
+        self.head.format.traits().magic
+    }
+
+    /// The stored checksum.
+    #[getter]
+    const fn crc(&self) -> u32 {
+        self.head.crc
+    }
+
+    /// Whether the checksum is that of the bytes.
+    #[getter]
+    fn crc_ok(&self) -> bool {
+        self.entry().check_crc().is_ok()
+    }
+
+    /// Name of the codec: `none`, `gzip`, `snappy`, `lz4`, `zstd`; None for a number that the format does not have.
+    #[getter]
+    fn codec(&self) -> Option<&'static str> {
+        self.head.codec().map(magicbyte::Codec::name)
+    }
+
+    /// The offset that the batch's offsets count from. Of a wrapper this is known only by reading into it.
+    #[getter]
+    fn base_offset(&self) -> PyResult<i64> {
+        if !self.is_wrapper() {
+            return Ok(self.head.base_offset);
+        }
+        let mut buffer = magicbyte::Buffer::new();
+        let opened = self.entry().open(&mut Decompressor::new(), &self.limits, &mut buffer);
+        let failed = |error| Failure::corrupt(error, self.path.clone());
+        Ok(opened.map(|payload| payload.base_offset()).map_err(failed)?)
+    }
+
+    /// The last offset, as the header has it.
+    #[getter]
+    const fn last_offset(&self) -> i64 {
+        self.head.last_offset
+    }
+
+    /// `last_offset` − `base_offset`.
+    #[getter]
+    fn last_offset_delta(&self) -> PyResult<i64> {
+        Ok(self.head.last_offset.wrapping_sub(self.base_offset()?))
+    }
+
+    /// −1 none (v0), 0 CreateTime, 1 LogAppendTime.
+    #[getter]
+    const fn timestamp_type(&self) -> i8 {
+        self.head.timestamp_type as i8
+    }
+
+    /// Milliseconds, −1 for none; with a delete horizon, the horizon.
+    #[getter]
+    const fn base_timestamp(&self) -> i64 {
+        self.head.base_timestamp
+    }
+
+    /// Milliseconds, −1 for none.
+    #[getter]
+    const fn max_timestamp(&self) -> i64 {
+        self.head.max_timestamp
+    }
+
+    /// −1 for none.
+    #[getter]
+    const fn partition_leader_epoch(&self) -> i32 {
+        self.head.leader_epoch
+    }
+
+    /// Whether it is part of a transaction (KIP-98).
+    #[getter]
+    const fn transactional(&self) -> bool {
+        self.head.is_transactional()
+    }
+
+    /// Whether it holds control records (KIP-98).
+    #[getter]
+    const fn control(&self) -> bool {
+        self.head.is_control()
+    }
+
+    /// Whether `base_timestamp` is a delete horizon (KIP-534).
+    #[getter]
+    const fn delete_horizon(&self) -> bool {
+        self.head.delete_horizon().is_some()
+    }
+
+    /// −1 for none.
+    #[getter]
+    const fn producer_id(&self) -> i64 {
+        self.head.producer_id
+    }
+
+    /// −1 for none.
+    #[getter]
+    const fn producer_epoch(&self) -> i16 {
+        self.head.producer_epoch
+    }
+
+    /// −1 for none.
+    #[getter]
+    const fn base_sequence(&self) -> i32 {
+        self.head.base_sequence
+    }
+
+    /// v3: whether records carry no attributes byte. True where the format has no such choice.
+    #[getter]
+    const fn ignore_message_attributes(&self) -> bool {
+        match self.head.format {
+            magicbyte::Format::V3 => self.head.ignores_message_attributes(),
+            _ => true,
+        }
+    }
+
+    /// Records by the batch header; None in message sets, whose headers do not tell.
+    #[getter]
+    const fn count(&self) -> Option<i32> {
+        self.head.count
+    }
+
+    /// The whole entry as it is stored.
+    #[getter]
+    fn raw<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, self.entry().bytes)
+    }
+
+    /// The records, in order. Raises `CorruptRecordError` when they are not sound; `records` of that error counts those
+    /// that were.
+    #[getter]
+    fn records<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let mut slots = Vec::new();
+        let opened = crate::gate::detached(py, || {
+            let own = self.block.slice(self.at..self.at + self.head.size);
+            let entry = Entry { position: self.position, bytes: &own, head: self.head };
+            open(&entry, &own, &mut Decompressor::new(), &self.limits, &mut slots)
+        })?;
+        let (block, base_offset, error) = opened;
+        if let Some(error) = error {
+            return Err(Failure::corrupt(error, self.path.clone()).into());
+        }
+        let shared = Arc::new(Shared {
+            block,
+            head: self.head,
+            base_offset,
+            topic: PyString::new(py, "").unbind(),
+            partition: -1,
+            keys: Arc::clone(&self.keys),
+        });
+        let records = PyList::empty(py);
+        for slot in &slots {
+            records.append(shared.record(py, slot)?)?;
+        }
+        Ok(records)
+    }
+
+    fn __repr__(&self) -> String {
+        format!(
+            "RecordBatch(format={:?}, position={}, size={}, codec={:?}, last_offset={}, count={})",
+            self.format(),
+            self.position,
+            self.head.size,
+            self.codec().unwrap_or("unknown"),
+            self.head.last_offset,
+            self.head.count.map_or_else(|| "None".into(), |count| count.to_string()),
+        )
+    }
+}
+
+impl Shared {
+    fn record(self: &Arc<Self>, py: Python<'_>, slot: &Slot) -> PyResult<Record> {
+        Ok(Record {
+            offset: slot.offset,
+            timestamp: slot.timestamp,
+            effective_timestamp: self.head.effective_timestamp(slot.timestamp),
+            sequence: self.sequence(slot),
+            attributes: slot.attributes,
+            key: self.python(py, slot.key).map(Bound::unbind),
+            value: self.python(py, slot.value).map(Bound::unbind),
+            headers: Py::new(py, self.headers(slot))?,
+            tombstone: slot.tombstone,
+        })
+    }
+
+    pub(crate) fn sequence(&self, slot: &Slot) -> i32 {
+        if self.head.count.is_some() { self.head.sequence(slot.offset) } else { -1 }
+    }
+}

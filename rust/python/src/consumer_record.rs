@@ -1,0 +1,370 @@
+//! A record as a consumer receives it.
+
+use std::sync::Arc;
+
+use magicbyte::Control as CoreControl;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBytes, PyDict, PyString};
+
+use crate::batch::{Shared, Slot, Span};
+use crate::headers::Headers;
+
+/// What a control record says (KIP-98 and later): `type` is Kafka's name for it, `type_id` its number.
+#[pyclass(frozen, eq, module = "magicbyte")]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Control(CoreControl);
+
+#[pymethods]
+impl Control {
+    #[new]
+    #[pyo3(signature = (type_id, version=0, coordinator_epoch=None))]
+    const fn new(type_id: i16, version: i16, coordinator_epoch: Option<i32>) -> Self {
+        Self(CoreControl { version, type_id, coordinator_epoch })
+    }
+
+    /// `ABORT`, `COMMIT`, `LEADER_CHANGE`, `SNAPSHOT_HEADER`, `SNAPSHOT_FOOTER`, `KRAFT_VERSION`, `KRAFT_VOTERS`, `UNKNOWN`.
+    #[getter]
+    fn r#type(&self) -> &'static str {
+        self.0.control_type().name()
+    }
+
+    /// The type's number.
+    #[getter]
+    const fn type_id(&self) -> i16 {
+        self.0.type_id
+    }
+
+    /// Version of the key.
+    #[getter]
+    const fn version(&self) -> i16 {
+        self.0.version
+    }
+
+    /// Of ABORT and COMMIT: the epoch of the transaction coordinator that wrote the marker.
+    #[getter]
+    const fn coordinator_epoch(&self) -> Option<i32> {
+        self.0.coordinator_epoch
+    }
+
+    fn __repr__(&self) -> String {
+        let epoch = self.0.coordinator_epoch.map_or_else(|| "None".into(), |epoch| epoch.to_string());
+        format!("Control(type={:?}, version={}, coordinator_epoch={epoch})", self.r#type(), self.0.version)
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyAny>, (i16, i16, Option<i32>)) {
+        let it = slf.get().0;
+        (slf.get_type().into_any(), (it.type_id, it.version, it.coordinator_epoch))
+    }
+}
+
+/// A key or value: where it lies, or the object that was given for it.
+enum Field {
+    Stored(Span),
+    Given(Py<PyAny>),
+}
+
+/// What is the record's own where it was not read from a batch.
+struct Own {
+    topic: Py<PyString>,
+    partition: i32,
+    timestamp_type: i8,
+    leader_epoch: Option<i32>,
+    producer_id: i64,
+    producer_epoch: i16,
+    sequence: i32,
+    transactional: bool,
+    control: Option<Control>,
+}
+
+enum Origin {
+    Read(Arc<Shared>, Slot),
+    Made(Box<Own>),
+}
+
+/// A record as a consumer receives it.
+///
+/// `timestamp` is in milliseconds since the epoch, −1 for none, and what a consumer sees: the append time under
+/// LogAppendTime. `timestamp_type` is 0 for CreateTime, 1 for LogAppendTime, −1 for none (v0). `key` and `value` are bytes
+/// or None. `tombstone`: KIP-87's flag where the format has it, else whether the value is None. `leader_epoch` is None
+/// where it is not known. `control` is a `Control` for a control record and None for every other. Fields are made when
+/// they are asked for. `headers` are open, so that they can be changed before the record is sent on.
+#[pyclass(frozen, module = "magicbyte")]
+pub(crate) struct ConsumerRecord {
+    #[pyo3(get)]
+    offset: i64,
+    #[pyo3(get)]
+    timestamp: i64,
+    key: Field,
+    value: Field,
+    tombstone: Option<bool>,
+    headers: PyOnceLock<Py<Headers>>,
+    origin: Origin,
+}
+
+impl ConsumerRecord {
+    pub(crate) fn read(shared: &Arc<Shared>, slot: &Slot) -> Self {
+        Self {
+            offset: slot.offset,
+            timestamp: shared.head.effective_timestamp(slot.timestamp),
+            key: Field::Stored(slot.key),
+            value: Field::Stored(slot.value),
+            tombstone: slot.tombstone,
+            headers: PyOnceLock::new(),
+            origin: Origin::Read(Arc::clone(shared), *slot),
+        }
+    }
+
+    fn field(&self, py: Python<'_>, field: &Field) -> Option<Py<PyAny>> {
+        match (field, &self.origin) {
+            (Field::Given(value), _) => Some(value.clone_ref(py)).filter(|value| !value.is_none(py)),
+            (Field::Stored(span), Origin::Read(shared, _)) => {
+                shared.python(py, *span).map(|bytes| bytes.into_any().unbind())
+            }
+            (Field::Stored(_), Origin::Made(_)) => None,
+        }
+    }
+
+    fn is_null(&self, py: Python<'_>, field: &Field) -> bool {
+        match field {
+            Field::Stored(span) => span.is_none(),
+            Field::Given(value) => value.is_none(py),
+        }
+    }
+
+    fn headers_ref<'s>(&'s self, py: Python<'_>) -> PyResult<&'s Py<Headers>> {
+        self.headers.get_or_try_init(py, || match &self.origin {
+            Origin::Read(shared, slot) => Py::new(py, shared.headers(slot)),
+            Origin::Made(_) => Py::new(py, Headers::given(None)?),
+        })
+    }
+}
+
+#[pymethods]
+impl ConsumerRecord {
+    #[new]
+    #[pyo3(signature = (topic, partition, offset, timestamp, timestamp_type, key, value, headers=None, leader_epoch=None,
+        tombstone=None, *, producer_id=-1, producer_epoch=-1, sequence=-1, transactional=false, control=None))]
+    #[expect(clippy::too_many_arguments, reason = "Kafka's own constructor, one a field")]
+    fn new(
+        py: Python<'_>,
+        topic: Py<PyString>,
+        partition: i32,
+        offset: i64,
+        timestamp: i64,
+        timestamp_type: i8,
+        key: Py<PyAny>,
+        value: Py<PyAny>,
+        headers: Option<&Bound<'_, PyAny>>,
+        leader_epoch: Option<i32>,
+        tombstone: Option<bool>,
+        producer_id: i64,
+        producer_epoch: i16,
+        sequence: i32,
+        transactional: bool,
+        control: Option<Control>,
+    ) -> PyResult<Self> {
+        let cell = PyOnceLock::new();
+        let _ = cell.set(py, Py::new(py, Headers::given(headers)?)?);
+        let own = Own {
+            topic,
+            partition,
+            timestamp_type,
+            leader_epoch,
+            producer_id,
+            producer_epoch,
+            sequence,
+            transactional,
+            control,
+        };
+        Ok(Self {
+            offset,
+            timestamp,
+            key: Field::Given(key),
+            value: Field::Given(value),
+            tombstone,
+            headers: cell,
+            origin: Origin::Made(Box::new(own)),
+        })
+    }
+
+    /// The topic's name.
+    #[getter]
+    fn topic(&self, py: Python<'_>) -> Py<PyString> {
+        match &self.origin {
+            Origin::Read(shared, _) => shared.topic.clone_ref(py),
+            Origin::Made(own) => own.topic.clone_ref(py),
+        }
+    }
+
+    /// The partition's number.
+    #[getter]
+    fn partition(&self) -> i32 {
+        match &self.origin {
+            Origin::Read(shared, _) => shared.partition,
+            Origin::Made(own) => own.partition,
+        }
+    }
+
+    /// 0 CreateTime, 1 LogAppendTime, −1 none.
+    #[getter]
+    fn timestamp_type(&self) -> i8 {
+        match &self.origin {
+            Origin::Read(shared, _) => shared.head.timestamp_type as i8,
+            Origin::Made(own) => own.timestamp_type,
+        }
+    }
+
+    /// bytes, or None.
+    #[getter]
+    fn key(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        self.field(py, &self.key)
+    }
+
+    /// bytes, or None.
+    #[getter]
+    fn value(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        self.field(py, &self.value)
+    }
+
+    /// The headers, in order.
+    #[getter]
+    fn headers(&self, py: Python<'_>) -> PyResult<Py<Headers>> {
+        Ok(self.headers_ref(py)?.clone_ref(py))
+    }
+
+    /// Whether the record deletes its key.
+    #[getter]
+    fn tombstone(&self, py: Python<'_>) -> bool {
+        self.tombstone.unwrap_or_else(|| self.is_null(py, &self.value))
+    }
+
+    /// Leader epoch of the batch, None where unknown.
+    #[getter]
+    fn leader_epoch(&self) -> Option<i32> {
+        match &self.origin {
+            Origin::Read(shared, _) => Some(shared.head.leader_epoch).filter(|epoch| *epoch >= 0),
+            Origin::Made(own) => own.leader_epoch,
+        }
+    }
+
+    /// Producer id, −1 for none.
+    #[getter]
+    fn producer_id(&self) -> i64 {
+        match &self.origin {
+            Origin::Read(shared, _) => shared.head.producer_id,
+            Origin::Made(own) => own.producer_id,
+        }
+    }
+
+    /// Producer epoch, −1 for none.
+    #[getter]
+    fn producer_epoch(&self) -> i16 {
+        match &self.origin {
+            Origin::Read(shared, _) => shared.head.producer_epoch,
+            Origin::Made(own) => own.producer_epoch,
+        }
+    }
+
+    /// Sequence number, −1 for none.
+    #[getter]
+    fn sequence(&self) -> i32 {
+        match &self.origin {
+            Origin::Read(shared, slot) => shared.sequence(slot),
+            Origin::Made(own) => own.sequence,
+        }
+    }
+
+    /// Whether it is part of a transaction.
+    #[getter]
+    fn transactional(&self) -> bool {
+        match &self.origin {
+            Origin::Read(shared, _) => shared.head.is_transactional(),
+            Origin::Made(own) => own.transactional,
+        }
+    }
+
+    /// What a control record says; None for every other record.
+    #[getter]
+    fn control(&self) -> Option<Control> {
+        match &self.origin {
+            Origin::Read(shared, slot) if shared.head.is_control() => {
+                let part = |span: Span| span.map(|span| shared.bytes(span));
+                let unreadable = CoreControl { version: -1, type_id: -1, coordinator_epoch: None };
+                Some(Control(CoreControl::read(part(slot.key), part(slot.value)).unwrap_or(unreadable)))
+            }
+            Origin::Read(..) => None,
+            Origin::Made(own) => own.control,
+        }
+    }
+
+    fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let Ok(other) = other.cast::<Self>() else { return Ok(py.NotImplemented()) };
+        let other = other.get();
+        let plain = self.offset == other.offset
+            && self.timestamp == other.timestamp
+            && self.partition() == other.partition()
+            && self.timestamp_type() == other.timestamp_type()
+            && self.leader_epoch() == other.leader_epoch()
+            && self.tombstone(py) == other.tombstone(py)
+            && self.control() == other.control();
+        let same = plain
+            && self.topic(py).bind(py).eq(other.topic(py))?
+            && self.key(py).into_pyobject(py)?.eq(other.key(py))?
+            && self.value(py).into_pyobject(py)?.eq(other.value(py))?
+            && self.headers_ref(py)?.get().same(other.headers_ref(py)?.get(), py)?;
+        Ok(same.into_pyobject(py)?.to_owned().into_any().unbind())
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        // Long values would drown the rest.
+        let part = |value: Option<Py<PyAny>>| -> PyResult<String> {
+            let Some(value) = value else { return Ok("None".into()) };
+            let value = value.bind(py);
+            match value.cast::<PyBytes>() {
+                Ok(bytes) if bytes.as_bytes().len() > 64 => {
+                    let all = bytes.as_bytes();
+                    let head = PyBytes::new(py, &all[..48]).repr()?;
+                    Ok(format!("<{} bytes: {head}…>", all.len()))
+                }
+                _ => Ok(value.repr()?.to_string()),
+            }
+        };
+        let headers = self.headers_ref(py)?.bind(py).call_method0("to_list")?.repr()?;
+        let control = self.control().map_or_else(String::new, |control| format!(", control={}", control.__repr__()));
+        Ok(format!(
+            "ConsumerRecord(topic={}, partition={}, offset={}, timestamp={}, timestamp_type={}, key={}, value={}, \
+             headers={headers}{control})",
+            self.topic(py).bind(py).repr()?,
+            self.partition(),
+            self.offset,
+            self.timestamp,
+            self.timestamp_type(),
+            part(self.key(py))?,
+            part(self.value(py))?,
+        ))
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+        let (py, it) = (slf.py(), slf.get());
+        let kwargs = PyDict::new(py);
+        kwargs.set_item("producer_id", it.producer_id())?;
+        kwargs.set_item("producer_epoch", it.producer_epoch())?;
+        kwargs.set_item("sequence", it.sequence())?;
+        kwargs.set_item("transactional", it.transactional())?;
+        kwargs.set_item("control", it.control())?;
+        let args = (
+            it.topic(py),
+            it.partition(),
+            it.offset,
+            it.timestamp,
+            it.timestamp_type(),
+            it.key(py),
+            it.value(py),
+            it.headers(py)?,
+            it.leader_epoch(),
+            it.tombstone,
+        );
+        crate::gate::rebuild(slf.as_any(), args.into_pyobject(py)?, &kwargs)
+    }
+}
