@@ -69,7 +69,7 @@ def find(path: str, topic: str | None = None, partition: int | None = None) -> F
     named = _of_directory(path)
     segments = list(_partition(path, *named, left_out))
     if segments:
-        own = [replace(s, **_given(topic, partition)) for s in segments]
+        own = [_named(s, topic, partition) for s in segments]
         return Found(sorted(own, key=_order), left_out, True)
     seen = []
     for entry in _entries(path):
@@ -106,7 +106,7 @@ def _file(path: str, size: int, topic: str | None, partition: int | None) -> Fou
         raise FileNotFoundError(errno.ENOENT, f"a {kind} file, not a log; open the .log beside it", path)
     where = topic_partition(parts.parent.name) or ("", UNKNOWN)
     segment = Segment(path, *where, UNKNOWN if base is None else base, size)
-    return Found([replace(segment, **_given(topic, partition))], [], True)
+    return Found([_named(segment, topic, partition)], [], True)
 
 
 def _partition(path: str, topic: str, partition: int, left_out: list[tuple[str, str]]) -> Iterator[Segment]:
@@ -126,9 +126,13 @@ def _entries(path: str) -> list[os.DirEntry[str]]:
         return sorted(entries, key=lambda entry: entry.name)
 
 
-def _given(topic: str | None, partition: int | None) -> dict[str, str | int]:
-    given = {"topic": topic, "partition": partition}
-    return {name: value for name, value in given.items() if value is not None}
+def _named(segment: Segment, topic: str | None, partition: int | None) -> Segment:
+    """The segment under the names that the caller gave, where he gave any."""
+    return replace(
+        segment,
+        topic=segment.topic if topic is None else topic,
+        partition=segment.partition if partition is None else partition,
+    )
 
 
 def _order(segment: Segment) -> tuple[str, int, int]:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import groupby, pairwise
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from . import _seek
 from ._layout import UNKNOWN, Found, Segment, find
@@ -19,7 +19,7 @@ __all__ = ["Log", "Segment"]
 
 Source: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview"
 Range: TypeAlias = "tuple[int | None, int | None] | range"
-Offsets: TypeAlias = "Range | Mapping[int | tuple[str, int], Range]"
+Offsets: TypeAlias = "Range | Mapping[int, Range] | Mapping[tuple[str, int], Range]"
 Times: TypeAlias = "tuple[int | datetime | None, int | datetime | None] | range"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -73,7 +73,7 @@ class Log:
         mmap: bool = False,
     ) -> None:
         self.format = format
-        self._options = {"check_crc": check_crc, "mode": mode, "limits": limits, "mmap": mmap}
+        self._options: dict[str, Any] = {"check_crc": check_crc, "mode": mode, "limits": limits, "mmap": mmap}
         self._data: bytes | None = None
         if isinstance(source, bytes | bytearray | memoryview):
             # Bytes are immutable; what may change under the reader is copied.
@@ -243,7 +243,8 @@ class Log:
 def _wanted(offsets: Offsets | None, topic: str, partition: int) -> tuple[int | None, int | None] | None:
     """The offsets (first, end) that are wanted of a partition; ``None`` for none of it."""
     if isinstance(offsets, Mapping):
-        chosen = offsets.get((topic, partition), offsets.get(partition))
+        by_name = cast("Mapping[int | tuple[str, int], Range]", offsets)
+        chosen = by_name.get((topic, partition), by_name.get(partition))
         return None if chosen is None else _pair(chosen, "offsets")
     return (None, None) if offsets is None else _pair(offsets, "offsets")
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from magicbyte._layout import COMPANIONS, file_kind, topic_partition
 from magicbyte.errors import CorruptRecordError
+
+Raw: TypeAlias = bytes | bytearray | memoryview
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -85,9 +87,9 @@ def decode_arrow(
     return decode
 
 
-def _raw(row: Any, column: str | None) -> tuple[str | None, bytes | None]:
+def _raw(row: Any, column: str | None) -> tuple[str | None, Raw | None]:
     """The path, if there is one, and the bytes of what ``mapPartitions`` hands over."""
-    if row is None or isinstance(row, bytes | bytearray | memoryview):
+    if row is None or isinstance(row, Raw):
         return None, row
     fields = row if isinstance(row, Mapping) else row.asDict() if hasattr(row, "asDict") else None
     if fields is None:
@@ -99,7 +101,7 @@ def _raw(row: Any, column: str | None) -> tuple[str | None, bytes | None]:
     if name not in fields:
         raise ValueError(f"no column {name}; there are {', '.join(map(str, fields))}")
     data = fields[name]
-    if data is not None and not isinstance(data, bytes | bytearray | memoryview):
+    if data is not None and not isinstance(data, Raw):
         raise TypeError(f"column {name} holds {type(data).__name__}, not binary")
     return (path if isinstance(path, str) else None), data
 
@@ -111,7 +113,7 @@ def _column(fields: Mapping[str, Any]) -> str:
     for name in ("content", "value"):
         if name in fields:
             return name
-    binary = [name for name, value in fields.items() if isinstance(value, bytes | bytearray | memoryview)]
+    binary = [name for name, value in fields.items() if isinstance(value, Raw)]
     if len(binary) == 1:
         return str(binary[0])
     raise ValueError(f"which column holds the batches? Say column=…; there are {', '.join(map(str, fields))}")

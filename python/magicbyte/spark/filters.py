@@ -3,7 +3,7 @@ never too much."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -69,7 +69,7 @@ def wanted(filters: Iterable[Filter]) -> Wanted:
     topics: frozenset[str] | None = None
     spans = {"partition": Range(), "offset": Range(), "timestamp": Range()}
     for one in filters:
-        column = getattr(one, "attribute", ())
+        column: tuple[str, ...] = getattr(one, "attribute", ())
         if column == ("topic",):
             names = _names(one)
             if names is not None:
@@ -89,12 +89,12 @@ def _names(one: Filter) -> frozenset[str] | None:
 
 
 def _numbers(one: Filter) -> Range:
-    return _range(one, lambda value: value if type(value) is int else None, 1)
+    return _range(one, lambda value: value if type(value) is int else None)
 
 
 def _times(one: Filter) -> Range:
     """Spark compares microseconds; a record has whole milliseconds, so its rows have whole thousands of them."""
-    span = _range(one, _microseconds, 1)
+    span = _range(one, _microseconds)
     # The first millisecond at or behind a moment, for both ends: the end is exclusive.
     return Range(_ceil(span.first), _ceil(span.end))
 
@@ -109,26 +109,25 @@ def _microseconds(value: Any) -> int | None:
     return None
 
 
-def _range(one: Filter, read: Any, step: int) -> Range:
+def _range(one: Filter, read: Callable[[Any], int | None]) -> Range:
     """The numbers that pass, everything where the filter says nothing that can be used."""
     if isinstance(one, In):
-        values = [read(value) for value in one.value if value is not None]
-        if not values or any(value is None for value in values):
-            return Range()
-        return Range(min(values), max(values) + step)
+        given = [value for value in one.value if value is not None]
+        values = [number for value in given if (number := read(value)) is not None]
+        return Range(min(values), max(values) + 1) if values and len(values) == len(given) else Range()
     value = read(getattr(one, "value", None))
     if value is None:
         return Range()
     match one:
         case EqualTo() | EqualNullSafe():
-            return Range(value, value + step)
+            return Range(value, value + 1)
         case GreaterThan():
-            return Range(value + step, None)
+            return Range(value + 1, None)
         case GreaterThanOrEqual():
             return Range(value, None)
         case LessThan():
             return Range(None, value)
         case LessThanOrEqual():
-            return Range(None, value + step)
+            return Range(None, value + 1)
         case _:
             return Range()
