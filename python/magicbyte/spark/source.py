@@ -26,8 +26,26 @@ if TYPE_CHECKING:
 class DataSource(datasource.DataSource):
     """``spark.read.format("magicbyte").load("logs/")``: rows as Spark's own Kafka source gives them, from files.
 
-    Found by Spark without a call, through the module ``pyspark_magicbyte``. The options are the Kafka source's where it
-    has one; see the documentation for the list.
+    Found by Spark without a call, through the module ``pyspark_magicbyte``. Paths are those that ``magicbyte.Log``
+    takes, with globs (``logs/orders-*``, ``{a,b}``), several with commas or as a list.
+
+    Which records, in the words of the Kafka source:
+        ``subscribe`` (a list with commas), ``subscribePattern``, ``assign`` (JSON).
+        ``startingOffsets``, ``endingOffsets``: ``earliest``, ``latest``, or JSON that names every partition.
+        ``startingTimestamp``, ``endingTimestamp`` (ms), ``startingOffsetsByTimestamp``, ``endingOffsetsByTimestamp``
+        (JSON): from, or to, the first offset of that time or later; ``startingOffsetsByTimestampStrategy``.
+        ``includeHeaders``: true here, unless set to false.
+    Which records, beyond it:
+        ``topic``, ``partition``: name what has no name of its own, and choose among what has one.
+        ``isolation``, ``control`` (control records too).
+        ``pushdown``: filters on topic, partition, offset and timestamp skip segments and batches; needs the conf
+        ``spark.sql.python.filterPushdown.enabled``.
+    Columns:
+        ``columns``: a list with commas chooses; with ``+`` before its first name it adds to the usual ones. Spark has
+        no column pruning here: this, or a narrower ``.schema(…)``, is how to read less.
+    How to read:
+        ``format``, ``mode``, ``checkCrc``, ``limits.record``, ``limits.batch``, ``limits.decompressed``,
+        ``limits.headers``, ``maxPartitionBytes`` (128m: larger segments are cut between batches).
     """
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
