@@ -113,8 +113,16 @@ def _partition(path: str, topic: str, partition: int, left_out: list[tuple[str, 
     """The segments of one directory."""
     for entry in _entries(path):
         kind, base, reason = file_kind(entry.name)
-        if kind == "log" and base is not None and entry.is_file():
-            yield Segment(entry.path, topic, partition, base, entry.stat().st_size)
+        if kind == "log" and base is not None:
+            try:
+                status = entry.stat()
+            except FileNotFoundError:  # retention deletes while we look; or a link that leads nowhere
+                left_out.append((entry.path, "not there any more"))
+                continue
+            if stat.S_ISREG(status.st_mode):
+                yield Segment(entry.path, topic, partition, base, status.st_size)
+            else:
+                left_out.append((entry.path, "not a regular file"))
         elif kind == "left_out":
             left_out.append((entry.path, reason or kind))
         elif kind == "checkpoint":

@@ -216,8 +216,11 @@ def _beside(segment: Segment, suffix: str) -> bytes | None:
     path = Path(segment.path)
     if segment.base_offset < 0 or path.suffix != ".log":
         return None
+    beside = path.with_suffix(suffix)
     try:
-        with path.with_suffix(suffix).open("rb") as file:
+        if not beside.is_file():  # a pipe would block for ever
+            return None
+        with beside.open("rb") as file:
             return file.read(MAX_INDEX)
     except OSError:
         return None

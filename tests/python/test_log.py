@@ -128,6 +128,18 @@ def test_what_is_no_log_says_so(logs: Path, tmp_path: Path) -> None:
     assert list(mb.Log(tmp_path / "empty-0").records()) == []
 
 
+def test_links_that_lead_nowhere_and_segments_that_are_no_files(logs: Path, tmp_path: Path) -> None:
+    partition = tmp_path / "orders-0"
+    partition.mkdir()
+    shutil.copyfile(logs / "headers-0" / f"{0:020}.log", partition / f"{0:020}.log")
+    (partition / f"{18:020}.log").symlink_to(tmp_path / "gone")
+    (partition / f"{19:020}.log").mkdir()
+    os.mkfifo(partition / f"{0:020}.index")
+    log = mb.Log(partition)
+    assert [reason for _, reason in log.left_out] == ["not there any more", "not a regular file"]
+    assert len(list(log.records(offsets=(3, None)))) == 15
+
+
 # Seeking
 
 DAMAGES: dict[str, Callable[[bytes], bytes | None]] = {
