@@ -17,7 +17,6 @@ pub(crate) struct Shared {
     /// The bytes that the records' parts lie in.
     pub(crate) block: Bytes,
     pub(crate) head: Head,
-    pub(crate) base_offset: i64,
     pub(crate) topic: Py<PyString>,
     pub(crate) partition: i32,
     pub(crate) keys: Arc<Keys>,
@@ -81,21 +80,21 @@ impl<'a> Sink<'a> for Slots<'_> {
     }
 }
 
-/// Opens an entry, which lies in `block`, and notes its records. Returns the block that they lie in, the base offset,
-/// and the flaw that ended it.
+/// Opens an entry, which lies in `block`, and notes its records. Returns the block that they lie in and the
+/// flaw that ended it.
 pub(crate) fn open(
     entry: &Entry<'_>,
     block: &Bytes,
     decompressor: &mut Decompressor,
     limits: &Limits,
     slots: &mut Vec<Slot>,
-) -> (Bytes, i64, Option<magicbyte::Error>) {
+) -> (Bytes, Option<magicbyte::Error>) {
     let mut cut = None;
     let block = if entry.is_compressed() {
         let mut buffer = magicbyte::Buffer::new();
         match entry.decompress(decompressor, limits, &mut buffer) {
             Ok(flaw) => cut = flaw,
-            Err(error) => return (Bytes::new(), entry.head.base_offset, Some(error)),
+            Err(error) => return (Bytes::new(), Some(error)),
         }
         Bytes::from(buffer.into_vec())
     } else {
@@ -104,13 +103,12 @@ pub(crate) fn open(
     // Not a copy: the payload borrows from the block, whichever it is.
     let payload = match entry.payload(&block, cut) {
         Ok(payload) => payload,
-        Err(error) => return (block.clone(), entry.head.base_offset, Some(error)),
+        Err(error) => return (block.clone(), Some(error)),
     };
     slots.reserve(payload.count_hint().min(1 << 16));
     let mut sink = Slots { address: block.as_ptr() as usize, into: slots };
     let error = payload.decode(limits, &mut sink).err();
-    let base_offset = payload.base_offset();
-    (block.clone(), base_offset, error)
+    (block.clone(), error)
 }
 
 impl Shared {
@@ -421,14 +419,13 @@ impl RecordBatch {
             let entry = Entry { position: self.position, bytes: &own, head: self.head };
             open(&entry, &own, &mut Decompressor::new(), &self.limits, &mut slots)
         })?;
-        let (block, base_offset, error) = opened;
+        let (block, error) = opened;
         if let Some(error) = error {
             return Err(Failure::corrupt(error, self.path.clone()).into());
         }
         let shared = Arc::new(Shared {
             block,
             head: self.head,
-            base_offset,
             topic: PyString::new(py, "").unbind(),
             partition: -1,
             keys: Arc::clone(&self.keys),

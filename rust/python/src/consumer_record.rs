@@ -162,8 +162,9 @@ impl ConsumerRecord {
         producer_epoch: i16,
         sequence: i32,
         transactional: bool,
-        control: Option<Control>,
+        control: Option<PyRef<'_, Control>>,
     ) -> PyResult<Self> {
+        let control = control.map(|control| *control);
         let cell = PyOnceLock::new();
         let _ = cell.set(py, Py::new(py, Headers::given(headers)?)?);
         let own = Own {
@@ -309,7 +310,7 @@ impl ConsumerRecord {
             && self.tombstone(py) == other.tombstone(py)
             && self.control() == other.control();
         let same = plain
-            && self.topic(py).bind(py).eq(other.topic(py))?
+            && self.topic(py).bind(py).as_any().eq(other.topic(py))?
             && self.key(py).into_pyobject(py)?.eq(other.key(py))?
             && self.value(py).into_pyobject(py)?.eq(other.value(py))?
             && self.headers_ref(py)?.get().same(other.headers_ref(py)?.get(), py)?;
@@ -331,7 +332,8 @@ impl ConsumerRecord {
             }
         };
         let headers = self.headers_ref(py)?.bind(py).call_method0("to_list")?.repr()?;
-        let control = self.control().map_or_else(String::new, |control| format!(", control={}", control.__repr__()));
+        let control =
+            self.control().map_or_else(String::new, |control| format!(", control={}", control.__repr__()));
         Ok(format!(
             "ConsumerRecord(topic={}, partition={}, offset={}, timestamp={}, timestamp_type={}, key={}, value={}, \
              headers={headers}{control})",

@@ -39,13 +39,9 @@ impl From<Failure> for PyErr {
         let text = failure.to_string();
         let path = failure.path.as_ref().map(|path| path.display().to_string());
         match failure.error {
-            ReadError::Corrupt(error) => CorruptRecordError::new_err((
-                text,
-                path,
-                error.position,
-                error.kind().name(),
-                error.records,
-            )),
+            ReadError::Corrupt(error) => {
+                CorruptRecordError::new_err((text, path, error.position, error.kind().name(), error.records))
+            }
             ReadError::Io(error) => match (error.raw_os_error(), path) {
                 // errno picks the subclass: FileNotFoundError, PermissionError and so on.
                 (Some(code), Some(path)) => PyOSError::new_err((code, os_text(&error), path)),

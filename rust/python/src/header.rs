@@ -19,14 +19,6 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    pub(crate) fn clone_ref(&self, py: Python<'_>) -> Self {
-        Self {
-            key: self.key.clone_ref(py),
-            value: self.value.as_ref().map(|value| value.clone_ref(py)),
-            raw: self.raw.clone(),
-        }
-    }
-
     /// From what a caller gave as key and value.
     pub(crate) fn given(key: &Bound<'_, PyAny>, value: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
         let Ok(key) = key.cast::<PyString>() else {

@@ -169,7 +169,9 @@ impl Headers {
 fn pair<'py>(item: &Bound<'py, PyAny>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
     item.extract().map_err(|_| {
         let text = item.repr().map_or_else(|_| "?".into(), |text| text.to_string());
-        pyo3::exceptions::PyTypeError::new_err(format!("a header is a Header or a (key, value) pair, not {text}"))
+        pyo3::exceptions::PyTypeError::new_err(format!(
+            "a header is a Header or a (key, value) pair, not {text}"
+        ))
     })
 }
 

@@ -19,7 +19,8 @@ pub(crate) struct Keys(Mutex<HashMap<Box<[u8]>, Py<PyString>>>);
 impl Keys {
     /// The key as text, U+FFFD standing for what is not UTF-8, and whether its bytes were UTF-8.
     pub(crate) fn text(&self, py: Python<'_>, key: &[u8]) -> (Py<PyString>, bool) {
-        if let Some(found) = self.0.lock_py_attached(py).ok().and_then(|known| known.get(key).map(|k| k.clone_ref(py)))
+        if let Some(found) =
+            self.0.lock_py_attached(py).ok().and_then(|known| known.get(key).map(|k| k.clone_ref(py)))
         {
             return (found, true);
         }

@@ -42,7 +42,9 @@ impl OffsetIndex {
 
     /// Raises `CorruptRecordError` where the file is not sound as a whole.
     fn check(&self) -> PyResult<()> {
-        segment::OffsetIndex::new(&self.data, self.base_offset).flaw().map_or(Ok(()), |error| Err(failed(error)))
+        segment::OffsetIndex::new(&self.data, self.base_offset)
+            .flaw()
+            .map_or(Ok(()), |error| Err(failed(error)))
     }
 }
 
@@ -78,7 +80,9 @@ impl TimeIndex {
 
     /// Raises `CorruptRecordError` where the file is not sound as a whole.
     fn check(&self) -> PyResult<()> {
-        segment::TimeIndex::new(&self.data, self.base_offset).flaw().map_or(Ok(()), |error| Err(failed(error)))
+        segment::TimeIndex::new(&self.data, self.base_offset)
+            .flaw()
+            .map_or(Ok(()), |error| Err(failed(error)))
     }
 }
 

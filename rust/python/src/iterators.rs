@@ -1,0 +1,257 @@
+//! Iterators over the entries and records of a plan.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use magicbyte::{Damage, Decompressor, Entries, Head, Mode, Next};
+use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
+use pyo3::types::PyString;
+
+use crate::batch::{RecordBatch, Shared, Slot, open};
+use crate::block::Bytestream;
+use crate::consumer_record::ConsumerRecord;
+use crate::error::Failure;
+use crate::gate::detached;
+use crate::keys::Keys;
+use crate::reader::Plan;
+
+/// Walks the parts of a plan, one after the other.
+pub(crate) struct Walk {
+    pub(crate) plan: Arc<Plan>,
+    next_part: usize,
+    entries: Option<Entries<Bytestream>>,
+}
+
+/// Where an entry was found.
+struct Found {
+    head: Head,
+    position: u64,
+    at: usize,
+}
+
+impl Walk {
+    pub(crate) const fn new(plan: Arc<Plan>) -> Self {
+        Self { plan, next_part: 0, entries: None }
+    }
+
+    /// The part being read.
+    pub(crate) fn part(&self) -> usize {
+        self.next_part.saturating_sub(1)
+    }
+
+    /// The entries of the part being read, or of the next one. `None` behind the last part.
+    pub(crate) fn entries(&mut self) -> Result<Option<&mut Entries<Bytestream>>, Failure> {
+        if self.entries.is_none() {
+            if self.next_part >= self.plan.parts.len() {
+                return Ok(None);
+            }
+            self.next_part += 1;
+            self.entries = Some(self.plan.open(self.next_part - 1)?);
+        }
+        Ok(self.entries.as_mut())
+    }
+
+    /// Goes on with the next part.
+    pub(crate) fn close_part(&mut self) {
+        self.entries = None;
+    }
+
+    /// Stops for good.
+    pub(crate) fn stop(&mut self) {
+        self.entries = None;
+        self.next_part = self.plan.parts.len();
+    }
+
+    /// Damage between entries, or of one: noted, and an error in mode FAILFAST unless it is a tail.
+    pub(crate) fn damage(&mut self, damage: &Damage, error: magicbyte::Error) -> Result<(), Failure> {
+        self.plan.note(self.part(), damage);
+        if damage.is_tail() || self.plan.options.mode != Mode::FailFast {
+            return Ok(());
+        }
+        let path = self.plan.path(self.part());
+        self.stop();
+        Err(Failure::corrupt(error, path))
+    }
+
+    /// The next entry of any part, with its block.
+    fn next(&mut self) -> Result<Option<(Found, Bytes)>, Failure> {
+        loop {
+            let Some(entries) = self.entries()? else { return Ok(None) };
+            let found = match entries.next() {
+                Ok(Next::Entry(entry)) => {
+                    let (head, position) = (entry.head, entry.position);
+                    let address = entry.bytes.as_ptr() as usize;
+                    let block = entries.source().shared().clone();
+                    let at = address - block.as_ptr() as usize;
+                    return Ok(Some((Found { head, position, at }, block)));
+                }
+                Ok(Next::Damage(damage)) => Some(damage),
+                Ok(Next::End) => None,
+                Err(error) => {
+                    let path = self.plan.path(self.part());
+                    self.stop();
+                    return Err(Failure { error: error.into(), path });
+                }
+            };
+            match found {
+                Some(damage) => self.damage(&damage, damage.error())?,
+                None => self.close_part(),
+            }
+        }
+    }
+}
+
+/// Iterates batches.
+#[pyclass(frozen, module = "magicbyte._core")]
+pub(crate) struct BatchIterator(Mutex<(Walk, Arc<Keys>)>);
+
+impl BatchIterator {
+    pub(crate) fn new(plan: Arc<Plan>) -> Self {
+        Self(Mutex::new((Walk::new(plan), Arc::default())))
+    }
+}
+
+#[pymethods]
+impl BatchIterator {
+    const fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<RecordBatch>> {
+        let mut state = self.0.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
+        let (walk, keys) = &mut *state;
+        let Some((found, block)) = detached(py, || walk.next())?? else { return Ok(None) };
+        Ok(Some(RecordBatch {
+            block,
+            at: found.at,
+            position: found.position,
+            head: found.head,
+            path: walk.plan.path(walk.part()),
+            limits: walk.plan.options.limits,
+            keys: Arc::clone(keys),
+        }))
+    }
+}
+
+struct Records {
+    walk: Walk,
+    decompressor: Decompressor,
+    slots: Vec<Slot>,
+    at: usize,
+    shared: Option<Arc<Shared>>,
+    pending: Option<Failure>,
+    topic: Option<(usize, Py<PyString>)>,
+    keys: Arc<Keys>,
+}
+
+/// What was read detached, before it becomes a [`Shared`].
+struct Batch {
+    head: Head,
+    block: Bytes,
+}
+
+impl Records {
+    /// Reads on until there are records, or an error, or the end.
+    fn refill(&mut self) -> Result<Option<Batch>, Failure> {
+        self.slots.clear();
+        self.at = 0;
+        loop {
+            let Some((found, block)) = self.walk.next()? else { return Ok(None) };
+            let selection = self.walk.plan.selection(self.walk.part());
+            if !selection.may_hold(&found.head) {
+                continue;
+            }
+            let plan = Arc::clone(&self.walk.plan);
+            let bytes = block.get(found.at..found.at + found.head.size).unwrap_or_default();
+            let entry = magicbyte::Entry { position: found.position, bytes, head: found.head };
+            let (block, error) =
+                open(&entry, &block, &mut self.decompressor, &plan.options.limits, &mut self.slots);
+            if let Some(error) = error {
+                let range = found.position..found.position + found.head.size as u64;
+                let damage = Damage { range, flaw: error.flaw };
+                match self.walk.damage(&damage, error) {
+                    // The sound records come first, then the error that counts them.
+                    Err(failure) => self.pending = Some(failure),
+                    Ok(()) => self.slots.clear(),
+                }
+            }
+            if !selection.takes_all() {
+                let head = found.head;
+                self.slots
+                    .retain(|slot| selection.wants(slot.offset, head.effective_timestamp(slot.timestamp)));
+            }
+            if !self.slots.is_empty() {
+                return Ok(Some(Batch { head: found.head, block }));
+            }
+            if let Some(failure) = self.pending.take() {
+                return Err(failure);
+            }
+        }
+    }
+
+    fn share(&mut self, py: Python<'_>, batch: Batch) {
+        let part = self.walk.part();
+        let topic = match &self.topic {
+            Some((of, topic)) if *of == part => topic.clone_ref(py),
+            _ => {
+                let made = PyString::new(py, &self.walk.plan.parts[part].topic).unbind();
+                self.topic = Some((part, made.clone_ref(py)));
+                made
+            }
+        };
+        self.shared = Some(Arc::new(Shared {
+            block: batch.block,
+            head: batch.head,
+            topic,
+            partition: self.walk.plan.parts[part].partition,
+            keys: Arc::clone(&self.keys),
+        }));
+    }
+}
+
+/// Iterates records.
+#[pyclass(frozen, module = "magicbyte._core")]
+pub(crate) struct RecordIterator(Mutex<Records>);
+
+impl RecordIterator {
+    pub(crate) fn new(plan: Arc<Plan>) -> Self {
+        Self(Mutex::new(Records {
+            walk: Walk::new(plan),
+            decompressor: Decompressor::new(),
+            slots: Vec::new(),
+            at: 0,
+            shared: None,
+            pending: None,
+            topic: None,
+            keys: Arc::default(),
+        }))
+    }
+}
+
+#[pymethods]
+impl RecordIterator {
+    const fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<ConsumerRecord>> {
+        let mut state = self.0.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
+        let records = &mut *state;
+        if records.at >= records.slots.len() {
+            if let Some(failure) = records.pending.take() {
+                return Err(failure.into());
+            }
+            records.shared = None;
+            match detached(py, || records.refill())?? {
+                Some(batch) => records.share(py, batch),
+                None => return Ok(None),
+            }
+        }
+        let (Some(slot), Some(shared)) = (records.slots.get(records.at), &records.shared) else {
+            return Ok(None);
+        };
+        records.at += 1;
+        Ok(Some(ConsumerRecord::read(shared, slot)))
+    }
+}

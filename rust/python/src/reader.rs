@@ -1,0 +1,171 @@
+//! Reads parts of logs: as records, as batches, as Arrow columns.
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use magicbyte::arrow::{Column, Flavor, Shape};
+use magicbyte::log::Options;
+use magicbyte::{Damage, Entries, Selection};
+use pyo3::exceptions::{PyNotImplementedError, PyValueError};
+use pyo3::prelude::*;
+
+use crate::arguments;
+use crate::block::Bytestream;
+use crate::error::Failure;
+use crate::iterators::{BatchIterator, RecordIterator};
+use crate::part::{From, Limits, Part};
+use crate::scan::Scan;
+
+/// What a reader passed over: path, position, size, kind, message.
+type Finding = (Option<String>, u64, u64, &'static str, String);
+
+/// What is to be read and how. Shared by all iterators of one reader.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) parts: Vec<Part>,
+    pub(crate) options: Options,
+    control: bool,
+    timestamps: Option<Range<i64>>,
+    pub(crate) map: bool,
+    findings: Arc<Mutex<Vec<Finding>>>,
+}
+
+impl Plan {
+    /// Opens a part.
+    pub(crate) fn open(&self, part: usize) -> Result<Entries<Bytestream>, Failure> {
+        let it = &self.parts[part];
+        let mut options = self.options;
+        let source = match &it.source {
+            From::Bytes(bytes) => Bytestream::whole(bytes.clone(), it.end),
+            From::Path(path) => {
+                // A file may be preallocated, and then is zeros as a whole.
+                options.preallocated = true;
+                Bytestream::open(path, it.start, it.end, self.map)
+                    .map_err(|error| Failure { error: error.into(), path: self.path(part) })?
+            }
+        };
+        Ok(Entries::new(source, options, it.start))
+    }
+
+    pub(crate) fn path(&self, part: usize) -> Option<Arc<Path>> {
+        match &self.parts.get(part)?.source {
+            From::Path(path) => Some(path.as_path().into()),
+            From::Bytes(_) => None,
+        }
+    }
+
+    pub(crate) fn selection(&self, part: usize) -> Selection {
+        let it = &self.parts[part];
+        Selection {
+            offsets: it.first_offset.unwrap_or(i64::MIN)..it.end_offset.unwrap_or(i64::MAX),
+            timestamps: self.timestamps.clone(),
+            control: self.control,
+        }
+    }
+
+    pub(crate) fn note(&self, part: usize, damage: &Damage) {
+        let size = damage.range.end.saturating_sub(damage.range.start);
+        let path = self.path(part).map(|path| path.display().to_string());
+        let finding = (path, damage.range.start, size, damage.flaw.kind().name(), damage.flaw.to_string());
+        let mut findings = self.findings.lock().unwrap_or_else(PoisonError::into_inner);
+        if !findings.contains(&finding) {
+            findings.push(finding);
+        }
+    }
+}
+
+/// Reads parts of logs, one after the other.
+#[pyclass(frozen, module = "magicbyte._core")]
+pub(crate) struct Reader(Arc<Plan>);
+
+#[pymethods]
+impl Reader {
+    #[new]
+    #[pyo3(signature = (parts, *, format="kafka", check_crc=true, mode="FAILFAST", limits=None,
+        isolation="read_uncommitted", control=false, timestamps=None, mmap=false))]
+    #[expect(clippy::too_many_arguments, reason = "options by keyword")]
+    fn new(
+        parts: Vec<PyRef<'_, Part>>,
+        format: &str,
+        check_crc: bool,
+        mode: &str,
+        limits: Option<&Limits>,
+        isolation: &str,
+        control: bool,
+        timestamps: Option<(Option<i64>, Option<i64>)>,
+        mmap: bool,
+    ) -> PyResult<Self> {
+        arguments::isolation(isolation)?;
+        let options = arguments::options(format, check_crc, mode, limits)?;
+        let range = |(from, to): (Option<i64>, Option<i64>)| from.unwrap_or(i64::MIN)..to.unwrap_or(i64::MAX);
+        Ok(Self(Arc::new(Plan {
+            parts: parts.iter().map(|part| Part::clone(part)).collect(),
+            options,
+            control,
+            timestamps: timestamps.filter(|times| *times != (None, None)).map(range),
+            map: mmap,
+            findings: Arc::default(),
+        })))
+    }
+
+    /// Iterates the records of all parts.
+    fn records(&self) -> RecordIterator {
+        RecordIterator::new(Arc::clone(&self.0))
+    }
+
+    /// Iterates the batches of all parts.
+    fn batches(&self) -> BatchIterator {
+        BatchIterator::new(Arc::clone(&self.0))
+    }
+
+    /// The records of all parts as Arrow columns.
+    #[pyo3(signature = (columns=None, *, views=false, spark=false, batch_rows=65536, batch_bytes=16 << 20))]
+    fn scan(
+        &self,
+        columns: Option<Vec<String>>,
+        views: bool,
+        spark: bool,
+        batch_rows: usize,
+        batch_bytes: usize,
+    ) -> PyResult<Scan> {
+        let columns = match columns {
+            None => Column::DEFAULT.to_vec(),
+            Some(names) => names.iter().map(|name| column(name)).collect::<PyResult<_>>()?,
+        };
+        if batch_rows == 0 || batch_bytes == 0 {
+            return Err(PyValueError::new_err("batch_rows and batch_bytes must be above 0"));
+        }
+        let shape = Shape { columns, flavor: Flavor { views, spark }, rows: batch_rows, bytes: batch_bytes };
+        let mut plan = Arc::clone(&self.0);
+        if views && !plan.map {
+            // Views point into what they are of, so files are mapped: that is what was asked for.
+            plan = Arc::new(Plan {
+                parts: plan.parts.clone(),
+                options: plan.options,
+                control: plan.control,
+                timestamps: plan.timestamps.clone(),
+                map: true,
+                findings: Arc::clone(&plan.findings),
+            });
+        }
+        Ok(Scan::new(plan, shape))
+    }
+
+    /// What was passed over so far: (path, position, size, kind, message).
+    #[getter]
+    fn findings(&self) -> Vec<Finding> {
+        self.0.findings.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+fn column(name: &str) -> PyResult<Column> {
+    let found = Column::from_name(name).ok_or_else(|| {
+        let known: Vec<_> = Column::ALL.iter().map(|column| column.name()).collect();
+        PyValueError::new_err(format!("unknown column {name:?}; known are {}", known.join(", ")))
+    })?;
+    if found == Column::TransactionState {
+        return Err(PyNotImplementedError::new_err("the column transactionState is not built yet"));
+    }
+    Ok(found)
+}
