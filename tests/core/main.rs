@@ -1,4 +1,6 @@
 //! Tests of the core crate as its users see it: one binary, one module a room.
 mod corpus;
+mod encode;
 mod golden;
+mod owned;
 mod segment;

@@ -2,7 +2,7 @@
 
 use crate::bytes::Reader;
 use crate::error::Flaw;
-use crate::varint::{read_uvarint, read_varint};
+use crate::varint::{read_uvarint, read_varint, uvarint_len, varint_len, write_uvarint, write_varint};
 
 /// One header. The key is UTF-8 by the specification; a reader takes any bytes and shows U+FFFD for what is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +48,47 @@ impl<'a> Header<'a> {
     }
 }
 
+impl Header<'_> {
+    /// Bytes behind the first length of [`HeaderLayout::Framed`].
+    #[inline(always)]
+    fn framed_len(&self) -> usize {
+        uvarint_len(self.key.len() as u32) + self.key.len() + self.value.map_or(0, <[u8]>::len)
+    }
+
+    /// Bytes that [`Header::write`] takes.
+    #[inline(always)]
+    #[must_use]
+    pub fn len(&self, layout: HeaderLayout) -> usize {
+        match layout {
+            HeaderLayout::Varint => {
+                varint_len(self.key.len() as i32) + self.key.len() + nullable_len(self.value)
+            }
+            HeaderLayout::Framed => {
+                let length = self.framed_len();
+                uvarint_len(length as u32) + length
+            }
+        }
+    }
+
+    /// Appends the header in that layout. [`HeaderLayout::Framed`] has no null value: it turns empty there.
+    #[inline(always)]
+    pub fn write(&self, layout: HeaderLayout, out: &mut Vec<u8>) {
+        match layout {
+            HeaderLayout::Varint => {
+                write_varint(self.key.len() as i32, out);
+                out.extend_from_slice(self.key);
+                write_nullable(self.value, out);
+            }
+            HeaderLayout::Framed => {
+                write_uvarint(self.framed_len() as u32, out);
+                write_uvarint(self.key.len() as u32, out);
+                out.extend_from_slice(self.key);
+                out.extend_from_slice(self.value.unwrap_or_default());
+            }
+        }
+    }
+}
+
 /// varint length and bytes; any negative length is null, as Kafka's reader has it.
 #[inline(always)]
 pub(crate) fn nullable<'a>(
@@ -58,6 +99,27 @@ pub(crate) fn nullable<'a>(
     match usize::try_from(read_varint(input, length_field)?) {
         Ok(length) => input.take(length).map(Some).ok_or(Flaw::PastEnd(field)),
         Err(_) => Ok(None),
+    }
+}
+
+/// Bytes that [`write_nullable`] takes.
+#[inline(always)]
+pub(crate) const fn nullable_len(bytes: Option<&[u8]>) -> usize {
+    match bytes {
+        Some(bytes) => varint_len(bytes.len() as i32) + bytes.len(),
+        None => varint_len(-1),
+    }
+}
+
+/// Appends varint length and bytes; −1 for null.
+#[inline(always)]
+pub(crate) fn write_nullable(bytes: Option<&[u8]>, out: &mut Vec<u8>) {
+    match bytes {
+        Some(bytes) => {
+            write_varint(bytes.len() as i32, out);
+            out.extend_from_slice(bytes);
+        }
+        None => write_varint(-1, out),
     }
 }
 

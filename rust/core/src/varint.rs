@@ -94,8 +94,23 @@ pub fn write_uvarint(value: u32, out: &mut Vec<u8>) {
     write_groups(u64::from(value), out);
 }
 
-#[inline]
-fn write_groups(mut raw: u64, out: &mut Vec<u8>) {
+/// One, two and three bytes, which nearly all lengths and deltas take, are written without a loop.
+#[inline(always)]
+fn write_groups(raw: u64, out: &mut Vec<u8>) {
+    const MORE: u8 = 0x80;
+    if raw < 1 << 7 {
+        out.push(raw as u8);
+    } else if raw < 1 << 14 {
+        out.extend_from_slice(&[raw as u8 | MORE, (raw >> 7) as u8]);
+    } else if raw < 1 << 21 {
+        out.extend_from_slice(&[raw as u8 | MORE, (raw >> 7) as u8 | MORE, (raw >> 14) as u8]);
+    } else {
+        write_long(raw, out);
+    }
+}
+
+#[inline(never)]
+fn write_long(mut raw: u64, out: &mut Vec<u8>) {
     while raw >= 0x80 {
         out.push(raw as u8 | 0x80);
         raw >>= 7;

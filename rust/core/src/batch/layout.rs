@@ -23,7 +23,9 @@ use crate::bytes::{Reader, field};
 use crate::error::Flaw;
 use crate::format::Format;
 use crate::head::{Head, TimestampType, attributes};
-use crate::varint::{read_uvarint, read_varint, read_varlong};
+use crate::varint::{
+    read_uvarint, read_varint, read_varlong, uvarint_len, write_uvarint, write_varint, write_varlong,
+};
 
 pub(crate) const BASE_OFFSET: usize = 0;
 pub(crate) const LENGTH: usize = BASE_OFFSET + 8;
@@ -76,6 +78,29 @@ pub(crate) fn read_fixed(bytes: &[u8], format: Format) -> Option<Head> {
     })
 }
 
+/// Writes the fixed header of a v2 or kip82b batch. The checksum is left 0: it covers what is written here.
+pub(crate) fn write_fixed(head: &Head) -> [u8; V2_HEADER] {
+    let mut h = [0; V2_HEADER];
+    let mut put = |at: usize, bytes: &[u8]| h[at..at + bytes.len()].copy_from_slice(bytes);
+    put(BASE_OFFSET, &head.base_offset.to_be_bytes());
+    put(LENGTH, &((head.size - LEADER_EPOCH) as i32).to_be_bytes());
+    put(LEADER_EPOCH, &head.leader_epoch.to_be_bytes());
+    put(MAGIC, &head.format.traits().magic.to_be_bytes());
+    put(ATTRIBUTES, &head.attributes.to_be_bytes());
+    put(LAST_OFFSET_DELTA, &last_offset_delta(head).to_be_bytes());
+    put(BASE_TIMESTAMP, &head.base_timestamp.to_be_bytes());
+    put(MAX_TIMESTAMP, &head.max_timestamp.to_be_bytes());
+    put(PRODUCER_ID, &head.producer_id.to_be_bytes());
+    put(PRODUCER_EPOCH, &head.producer_epoch.to_be_bytes());
+    put(BASE_SEQUENCE, &head.base_sequence.to_be_bytes());
+    put(COUNT, &head.count.unwrap_or(0).to_be_bytes());
+    h
+}
+
+const fn last_offset_delta(head: &Head) -> i32 {
+    head.last_offset.wrapping_sub(head.base_offset) as i32
+}
+
 /// The size that a v3 batch states: whole entry, and how many bytes its length field takes.
 pub(crate) fn v3_size(bytes: &[u8]) -> Result<(u64, usize), Flaw> {
     let mut input = Reader::new(bytes.get(LENGTH..).unwrap_or_default());
@@ -125,4 +150,33 @@ pub(crate) fn read_v3(bytes: &[u8]) -> Result<Head, Flaw> {
         base_sequence,
         count: Some(count),
     })
+}
+
+/// Most bytes that a v3 batch header can take.
+pub(crate) const V3_MAX_HEADER: usize = LENGTH + 5 + 4 + 1 + 4 + 2 + 5 + 10 + 10 + 8 + 2 + 4 + 4;
+
+/// Appends the header of a v3 batch that has `body` bytes of records; returns the place in `out` of the checksum,
+/// which is left 0: it covers what is behind it. `head.size` is not looked at.
+pub(crate) fn write_v3(head: &Head, body: usize, out: &mut Vec<u8>) -> usize {
+    let start = out.len();
+    out.extend_from_slice(&head.base_offset.to_be_bytes());
+    // The fields tell the length that goes before them.
+    let fields = out.len();
+    out.extend_from_slice(&head.leader_epoch.to_be_bytes());
+    out.extend_from_slice(&head.format.traits().magic.to_be_bytes());
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(&head.attributes.to_be_bytes());
+    write_varint(last_offset_delta(head), out);
+    write_varlong(head.base_timestamp, out);
+    write_varlong(head.max_timestamp.wrapping_sub(head.base_timestamp), out);
+    out.extend_from_slice(&head.producer_id.to_be_bytes());
+    out.extend_from_slice(&head.producer_epoch.to_be_bytes());
+    out.extend_from_slice(&head.base_sequence.to_be_bytes());
+    out.extend_from_slice(&head.count.unwrap_or(0).to_be_bytes());
+    let length = out.len() - fields + body;
+    write_uvarint(length as u32, out);
+    let width = uvarint_len(length as u32);
+    debug_assert!(out.len() - start <= V3_MAX_HEADER);
+    out[fields..].rotate_right(width);
+    fields + width + 4 + 1
 }

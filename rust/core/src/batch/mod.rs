@@ -2,4 +2,5 @@
 
 pub mod control;
 pub(crate) mod decode;
+pub(crate) mod encode;
 pub mod layout;
