@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import magicbyte as mb
+
 from golden.corpus import Damaged, Record
 
 # How we may differ, where an exception says so.

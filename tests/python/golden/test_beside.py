@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from golden.corpus import Case, logs
 from magicbyte import _core
+
+from golden.corpus import Case, logs
 
 
 def ids(cases: list[Case]) -> list[str]:

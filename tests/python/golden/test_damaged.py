@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 import magicbyte as mb
+from magicbyte import _core
+
 from golden import compare, damage
 from golden.corpus import Damaged, damaged
-from magicbyte import _core
 
 CASES = damaged()
 COLUMNS = ("batchPosition", *compare.ARROW_COLUMNS)

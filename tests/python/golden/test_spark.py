@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from golden import compare, damage
-from golden.corpus import Case, Damaged, damaged, whole
+from golden.corpus import Damaged, Record, damaged, whole
 
 COLUMNS = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"]
 MORE_COLUMNS = [*COLUMNS, "timestampMs", "sequence", "batchPosition"]
@@ -29,6 +29,11 @@ def directory(tmp_path: Path, cases: list[Any]) -> dict[tuple[str, int], list[An
         (target / name).symlink_to(case.path.resolve())
         files[partition].append(case)
     return files
+
+
+def fewest(cases: list[Any]) -> list[Any]:
+    """Spark needs a task a file, so the selection that ships is read only where the corpus, which holds it too, is absent."""
+    return [case for case in cases if case.name.startswith("golden/")] or cases
 
 
 @pytest.fixture(scope="module")
@@ -52,14 +57,18 @@ def by_partition(table: Any) -> dict[tuple[str, int], Any]:
 
 
 def test_every_undamaged_file(source: Any, tmp_path: Path, count: Any) -> None:
-    files = directory(tmp_path, whole())
+    files = directory(tmp_path, fewest(whole()))
     frame = source.read.format("magicbyte").option("columns", ",".join(MORE_COLUMNS)).load(str(tmp_path))
+    assert frame.columns == MORE_COLUMNS
     got = by_partition(frame.toArrow())
     wrong = {}
     for partition, cases in files.items():
         expected = [record for case in cases for record in case.delivered]
-        rows = compare.rows(got.pop(partition)) if partition in got else []
+        table = got.pop(partition, None)
+        rows = [] if table is None else compare.rows(table)
         difference = compare.first_difference(expected, rows)
+        if difference is None and table is not None:
+            difference = unlike_kafka_source(expected, table)
         if difference is not None:
             wrong[cases[0].name] = difference
         else:
@@ -69,24 +78,14 @@ def test_every_undamaged_file(source: Any, tmp_path: Path, count: Any) -> None:
     assert not wrong, "\n".join(f"{name}: {difference}" for name, difference in wrong.items())
 
 
-def test_spark_shows_what_its_kafka_source_shows(source: Any, tmp_path: Path) -> None:
-    """No headers are NULL, no timestamp is 1969: the wart is kept, to the microsecond."""
-    cases = whole()
-    files = directory(tmp_path, cases)
-    frame = source.read.format("magicbyte").load(str(tmp_path))
-    assert frame.columns == COLUMNS
-    got = by_partition(frame.toArrow())
-    for partition, listed in files.items():
-        expected: list[Case] = [record for case in listed for record in case.delivered]
-        if not expected:
-            continue
-        rows = got[partition]
-        timestamps = rows.column("timestamp").cast("int64").to_pylist()
-        assert timestamps == [wrapped(record.timestamp * 1000) for record in expected], listed[0].name
-        for record, headers in zip(expected, rows.column("headers").to_pylist(), strict=True):
-            assert (headers is None) == (not record.headers)
-            keys = [header["key"] for header in headers or ()]
-            assert keys == [key for key, _ in record.headers]
+def unlike_kafka_source(expected: list[Record], table: Any) -> str | None:
+    """Spark's own Kafka source has warts, and they are kept: no headers are NULL, no timestamp is one millisecond before 1970."""
+    timestamps = table.column("timestamp").cast("int64").to_pylist()
+    headers = [None if listed is None else len(listed) for listed in table.column("headers").to_pylist()]
+    return compare.first_difference(
+        [(wrapped(record.timestamp * 1000), len(record.headers) or None) for record in expected],
+        zip(timestamps, headers, strict=True),
+    )
 
 
 def wrapped(value: int) -> int:
@@ -95,7 +94,7 @@ def wrapped(value: int) -> int:
 
 
 def test_every_damaged_file(source: Any, tmp_path: Path, count: Any) -> None:
-    files = directory(tmp_path, damaged())
+    files = directory(tmp_path, fewest(damaged()))
     frame = (
         source.read.format("magicbyte")
         .option("columns", ",".join(MORE_COLUMNS))

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 import magicbyte as mb
-from golden.corpus import vectors
 from magicbyte import _core
+
+from golden.corpus import vectors
 
 DIALECTS = ("v0", "v1", "v2", "v3", "kip87", "kip82a", "kip82b")
 MESSAGE_SETS = {"v0", "v1", "kip87", "kip82a"}

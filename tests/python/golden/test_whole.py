@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import magicbyte as mb
+
 from golden import compare
 from golden.corpus import Case, whole
 
