@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use arrow_buffer::Buffer;
 use common::data::{self, FILES, Spec};
-use common::work::{Columns, Reader, checksums, hundredth};
+use common::work::{Columns, Reader, Writer, checksums, hundredth};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use magicbyte::arrow::Column;
 use magicbyte::{Codec, Selection};
@@ -48,6 +48,8 @@ fn file(criterion: &mut Criterion, spec: Spec) {
         group.bench_function("offset + timestamp", |b| b.iter(|| columns.pass(&file)));
         let mut columns = Columns::some(&Column::DEFAULT, hundredth(records));
         group.bench_function("1 % of offsets", |b| b.iter(|| columns.pass(&file)));
+        let mut writer = Writer::new(spec, data::mebibytes() << 20);
+        group.bench_function("encode", |b| b.iter(|| writer.pass(Codec::None)));
     }
     group.throughput(Throughput::Elements(records));
     group.bench_function("scan, records", |b| b.iter(|| reader.scan(&file, true)));

@@ -8,7 +8,7 @@ mod common;
 use arrow_buffer::Buffer;
 use common::data::{self, FILES, Spec};
 use common::table::{Case, Report, measure};
-use common::work::{Columns, Reader, checksums, hundredth};
+use common::work::{Columns, Reader, Writer, checksums, hundredth};
 use magicbyte::arrow::Column;
 use magicbyte::{Codec, Selection};
 
@@ -44,6 +44,11 @@ fn cases<'a>(spec: Spec, file: &'a Buffer) -> Vec<Case<'a>> {
         let mut columns = Columns::some(&Column::DEFAULT, hundredth(size.1));
         let rows = size.1 / 100;
         cases.push(Case::new(name("1 % of offsets"), size, rows, move || columns.pass(file)));
+    }
+    if spec.name == "A" {
+        let mut writer = Writer::new(spec, data::mebibytes() << 20);
+        let pass = move || writer.pass(Codec::None);
+        cases.push(Case::new(name("encode"), size, file.len() as u64, pass));
     }
     cases
 }

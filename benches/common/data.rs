@@ -15,8 +15,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use magicbyte::varint::{varint_len, varlong_len, write_varint, write_varlong};
-use magicbyte::{Codec, Compressor, Lz4Checksum};
+use magicbyte::varint::{varint_len, varlong_len};
+use magicbyte::{BatchFields, Codec, Encoder, Format, Header, NewHeaders, NewRecord};
 
 use super::java_random::JavaRandom;
 
@@ -139,57 +139,43 @@ fn body_len(row: &Row, delta: usize, timestamp_delta: i64) -> usize {
         + headers
 }
 
-/// Appends a v2 batch as Kafka's writer lays it out.
-fn encode(rows: &[Row], base_offset: i64, codec: Codec, compressor: &mut Compressor, out: &mut Vec<u8>) {
-    let bytes = |bytes: &[u8], out: &mut Vec<u8>| {
-        write_varint(bytes.len() as i32, out);
-        out.extend_from_slice(bytes);
-    };
-    let base_timestamp = rows[0].timestamp;
-    let mut records = Vec::new();
-    for (delta, row) in rows.iter().enumerate() {
-        let timestamp_delta = row.timestamp - base_timestamp;
-        write_varint(body_len(row, delta, timestamp_delta) as i32, &mut records);
-        records.push(0);
-        write_varlong(timestamp_delta, &mut records);
-        write_varint(delta as i32, &mut records);
-        match &row.key {
-            Some(key) => bytes(key, &mut records),
-            None => write_varint(-1, &mut records),
-        }
-        bytes(&row.value, &mut records);
-        write_varint(row.headers.len() as i32, &mut records);
-        for (key, value) in &row.headers {
-            bytes(key.as_bytes(), &mut records);
-            bytes(value, &mut records);
-        }
+/// The headers of each row, as the encoder takes them.
+pub(crate) fn headers_of(rows: &[Row]) -> Vec<Vec<Header<'_>>> {
+    fn of(row: &Row) -> Vec<Header<'_>> {
+        row.headers.iter().map(|(key, value)| Header { key: key.as_bytes(), value: Some(value) }).collect()
     }
-    let last = rows.len() - 1;
-    let mut covered = Vec::new();
-    covered.extend(i16::from(codec.id()).to_be_bytes());
-    covered.extend((last as i32).to_be_bytes());
-    covered.extend(base_timestamp.to_be_bytes());
-    covered.extend(rows[last].timestamp.to_be_bytes());
-    covered.extend([0xff; 8 + 2 + 4]);
-    covered.extend((rows.len() as i32).to_be_bytes());
-    compressor
-        .compress(codec, Lz4Checksum::Standard, None, &records, &mut covered)
-        .expect("compressing generated records");
-    out.extend(base_offset.to_be_bytes());
-    out.extend(((covered.len() + 9) as i32).to_be_bytes());
-    out.extend(0i32.to_be_bytes());
-    out.push(2);
-    out.extend(magicbyte::checksum::Checksum::Crc32C.of(&covered).to_be_bytes());
-    out.extend(covered);
+    rows.iter().map(of).collect()
+}
+
+/// Rows as the encoder takes them; the first has that offset.
+pub(crate) fn records<'a>(
+    rows: &'a [Row],
+    headers: &'a [Vec<Header<'a>>],
+    offset: i64,
+) -> impl Iterator<Item = NewRecord<'a>> {
+    rows.iter().zip(headers).zip(offset..).map(|((row, headers), offset)| NewRecord {
+        offset,
+        timestamp: row.timestamp,
+        key: row.key.as_deref(),
+        value: Some(&row.value),
+        headers: NewHeaders::List(headers),
+        ..NewRecord::default()
+    })
+}
+
+/// The batch fields of every file.
+pub(crate) fn fields(codec: Codec) -> BatchFields {
+    BatchFields { codec, leader_epoch: 0, ..BatchFields::default() }
 }
 
 /// One file's bytes.
 pub(crate) fn generate(spec: Spec, bytes: usize) -> Vec<u8> {
-    let mut rows = Rows::new(spec);
-    let mut compressor = Compressor::new();
+    let (mut rows, mut encoder) = (Rows::new(spec), Encoder::new());
     let (mut offset, mut out) = (0, Vec::with_capacity(bytes + (64 << 10)));
     while let Some(batch) = rows.next_batch(bytes) {
-        encode(&batch, offset, spec.codec, &mut compressor, &mut out);
+        let headers = headers_of(&batch);
+        let records = records(&batch, &headers, offset);
+        encoder.encode(Format::V2, &fields(spec.codec), records, &mut out).expect("rows that can be written");
         offset += batch.len() as i64;
     }
     out

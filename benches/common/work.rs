@@ -5,8 +5,11 @@ use std::sync::Arc;
 
 use magicbyte::arrow::{Builder, Column, Columnar, Flavor, Pool, Pulled, Shape};
 use magicbyte::{
-    Buffer, Decompressor, Entries, Entry, Limits, Log, Mode, Options, Record, Selection, Sink, Source,
+    Buffer, Codec, Decompressor, Encoder, Entries, Entry, Format, Limits, Log, Mode, Options, Record,
+    Selection, Sink, Source,
 };
+
+use super::data::{Row, Rows, Spec, fields, headers_of, records};
 
 /// What a pass over a file adds up, so that no field is left unread and every reader can be held against another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -141,4 +144,35 @@ impl Columns {
 pub(crate) fn hundredth(records: u64) -> Selection {
     let (half, part) = (records as i64 / 2, records as i64 / 100);
     Selection { offsets: half..half + part, ..Selection::default() }
+}
+
+/// The rows of a file, ready to be written.
+pub(crate) struct Writer {
+    batches: Vec<Vec<Row>>,
+    encoder: Encoder,
+    out: Vec<u8>,
+}
+
+impl Writer {
+    /// Makes the rows; `bytes` as in [`super::data::generate`].
+    pub(crate) fn new(spec: Spec, bytes: usize) -> Self {
+        let mut rows = Rows::new(spec);
+        let batches = std::iter::from_fn(|| rows.next_batch(bytes)).collect();
+        Self { batches, encoder: Encoder::new(), out: Vec::with_capacity(1 << 20) }
+    }
+
+    /// Encodes all of them, batch by batch into a buffer that is used again. Headers are gathered here, too: a
+    /// producer has them as a list.
+    pub(crate) fn pass(&mut self, codec: Codec) -> u64 {
+        let (mut offset, mut bytes) = (0, 0);
+        for batch in &self.batches {
+            let headers = headers_of(batch);
+            let records = records(batch, &headers, offset);
+            self.out.clear();
+            self.encoder.encode(Format::V2, &fields(codec), records, &mut self.out).expect("sound rows");
+            bytes += black_box(&self.out).len() as u64;
+            offset += batch.len() as i64;
+        }
+        bytes
+    }
 }
