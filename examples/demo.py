@@ -109,7 +109,8 @@ def main() -> int:
     print(f"Kafka log directory: {os.path.relpath(directory)}\n", flush=True)
     spark = start_spark()
     begun = time.perf_counter()
-    rows = spark.read.format("magicbyte").load(str(directory))
+    # Three questions follow; the files are read for the first.
+    rows = spark.read.format("magicbyte").load(str(directory)).cache()
     rows.printSchema()
     print("Records with headers, a few of each topic:")
     readable_rows(rows).show(30, truncate=46)
