@@ -1,5 +1,7 @@
 //! A record's headers, borrowed: ordered, keys may repeat, values may be null (KIP-82).
 
+use std::borrow::Cow;
+
 use crate::bytes::Reader;
 use crate::error::Flaw;
 use crate::varint::{read_uvarint, read_varint, uvarint_len, varint_len, write_uvarint, write_varint};
@@ -85,6 +87,34 @@ impl Header<'_> {
                 out.extend_from_slice(self.key);
                 out.extend_from_slice(self.value.unwrap_or_default());
             }
+        }
+    }
+}
+
+/// A header key as text. What is not UTF-8 becomes U+FFFD just as Java's decoder has it, so that a key reads the same
+/// here as in any Java consumer: a whole encoded surrogate is one U+FFFD, elsewhere each maximal subpart is.
+#[must_use]
+pub fn key_text(key: &[u8]) -> Cow<'_, str> {
+    let Err(mut error) = std::str::from_utf8(key) else {
+        return String::from_utf8_lossy(key);
+    };
+    let (mut text, mut rest) = (String::with_capacity(key.len()), key);
+    loop {
+        let (sound, broken) = rest.split_at(error.valid_up_to());
+        text.push_str(&String::from_utf8_lossy(sound));
+        text.push(char::REPLACEMENT_CHARACTER);
+        let width = match broken {
+            [0xed, 0xa0..=0xbf, 0x80..=0xbf, ..] => 3,
+            [0xed, 0xa0..=0xbf, ..] => 2,
+            _ => error.error_len().unwrap_or(broken.len()),
+        };
+        rest = broken.get(width..).unwrap_or_default();
+        match std::str::from_utf8(rest) {
+            Ok(sound) => {
+                text.push_str(sound);
+                return Cow::Owned(text);
+            }
+            Err(next) => error = next,
         }
     }
 }
@@ -224,6 +254,15 @@ mod tests {
         let headers = Headers::parse(&bytes, HeaderLayout::Varint).expect("sound");
         let all: Vec<_> = headers.iter().map(|h| (h.key, h.value)).collect();
         assert_eq!(all, [(&b"a"[..], None), (b"a", Some(&b""[..])), (b"", Some(b"x"))]);
+    }
+
+    #[test]
+    fn what_is_not_utf8_is_shown_as_java_shows_it() {
+        assert_eq!(key_text(b"plain"), "plain");
+        assert_eq!(key_text(&[b'a', 0xed, 0xa0, 0x80, b'b']), "a\u{fffd}b");
+        assert_eq!(key_text(&[0xed, 0xa0]), "\u{fffd}");
+        assert_eq!(key_text(&[0xff, 0xfe, b'x']), "\u{fffd}\u{fffd}x");
+        assert_eq!(key_text(&[b'a', 0xe2, 0x82]), "a\u{fffd}");
     }
 
     #[test]

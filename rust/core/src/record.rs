@@ -1,5 +1,6 @@
 //! The borrowed record that every format yields, and how a batch's records reach whoever wants them.
 
+use crate::head::{Head, TimestampType};
 use crate::header::Headers;
 
 /// One record, its parts borrowed from the log or from the decompressed batch.
@@ -10,6 +11,8 @@ pub struct Record<'a> {
     /// The stored timestamp in milliseconds since the epoch, −1 for none. Under LogAppendTime a consumer sees the
     /// batch's append time instead: [`crate::Head::effective_timestamp`].
     pub timestamp: i64,
+    /// Whether the record has no timestamp of any type, although its batch has: a v0 message in a later wrapper.
+    pub untimed: bool,
     /// The record's own attributes byte (v2, v3; reserved, 0) or the message's (message sets).
     pub attributes: i8,
     /// `None` is null.
@@ -22,6 +25,22 @@ pub struct Record<'a> {
     pub headers: Headers<'a>,
     /// Bytes that the record takes in its format, length field included.
     pub size: usize,
+}
+
+impl Record<'_> {
+    /// What a consumer sees as this record's timestamp, its batch's header being `head`.
+    #[inline(always)]
+    #[must_use]
+    pub const fn effective_timestamp(&self, head: &Head) -> i64 {
+        if self.untimed { -1 } else { head.effective_timestamp(self.timestamp) }
+    }
+
+    /// And its type.
+    #[inline(always)]
+    #[must_use]
+    pub const fn timestamp_type(&self, head: &Head) -> TimestampType {
+        if self.untimed { TimestampType::None } else { head.timestamp_type }
+    }
 }
 
 /// Takes the records of a batch as they are decoded, in one pass over the bytes and without a copy.

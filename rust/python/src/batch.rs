@@ -30,6 +30,7 @@ pub(crate) type Span = Option<(u32, u32)>;
 pub(crate) struct Slot {
     pub(crate) offset: i64,
     pub(crate) timestamp: i64,
+    pub(crate) untimed: bool,
     pub(crate) attributes: i8,
     pub(crate) tombstone: Option<bool>,
     pub(crate) key: Span,
@@ -37,6 +38,12 @@ pub(crate) struct Slot {
     pub(crate) headers: (u32, u32),
     pub(crate) header_count: u32,
     pub(crate) layout: HeaderLayout,
+}
+
+impl Slot {
+    pub(crate) const fn effective_timestamp(&self, head: &Head) -> i64 {
+        if self.untimed { -1 } else { head.effective_timestamp(self.timestamp) }
+    }
 }
 
 /// Notes where records are, without a copy of their bytes.
@@ -61,6 +68,7 @@ impl<'a> Sink<'a> for Slots<'_> {
         let slot = Slot {
             offset: record.offset,
             timestamp: record.timestamp,
+            untimed: record.untimed,
             attributes: record.attributes,
             tombstone: record.tombstone,
             key: record.key.map(|key| self.place(key)),
@@ -455,7 +463,7 @@ impl Shared {
         Ok(Record {
             offset: slot.offset,
             timestamp: slot.timestamp,
-            effective_timestamp: self.head.effective_timestamp(slot.timestamp),
+            effective_timestamp: self.effective_timestamp(slot),
             sequence: self.sequence(slot),
             attributes: slot.attributes,
             key: self.python(py, slot.key).map(Bound::unbind),
@@ -463,6 +471,10 @@ impl Shared {
             headers: Py::new(py, self.headers(slot))?,
             tombstone: slot.tombstone,
         })
+    }
+
+    pub(crate) fn effective_timestamp(&self, slot: &Slot) -> i64 {
+        slot.effective_timestamp(&self.head)
     }
 
     pub(crate) fn sequence(&self, slot: &Slot) -> i32 {

@@ -106,7 +106,7 @@ impl ConsumerRecord {
     pub(crate) fn read(shared: &Arc<Shared>, slot: &Slot) -> Self {
         Self {
             offset: slot.offset,
-            timestamp: shared.head.effective_timestamp(slot.timestamp),
+            timestamp: shared.effective_timestamp(slot),
             key: Field::Stored(slot.key),
             value: Field::Stored(slot.value),
             tombstone: slot.tombstone,
@@ -211,6 +211,7 @@ impl ConsumerRecord {
     #[getter]
     fn timestamp_type(&self) -> i8 {
         match &self.origin {
+            Origin::Read(_, slot) if slot.untimed => -1,
             Origin::Read(shared, _) => shared.head.timestamp_type as i8,
             Origin::Made(own) => own.timestamp_type,
         }

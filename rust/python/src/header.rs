@@ -1,5 +1,6 @@
 //! One header as Python sees it.
 
+use magicbyte::header::key_text;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
@@ -111,7 +112,7 @@ impl Header {
     #[staticmethod]
     #[pyo3(signature = (key, value=None))]
     fn from_raw(py: Python<'_>, key: &[u8], value: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
-        let text = String::from_utf8_lossy(key);
+        let text = key_text(key);
         let mut header = Self::given(PyString::new(py, &text).as_any(), value)?;
         if matches!(text, std::borrow::Cow::Owned(_)) {
             header.raw = Some(key.into());

@@ -361,10 +361,10 @@ impl Headers {
         Ok(format!("Headers({})", self.to_list(py)?.repr()?))
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Py<PyTuple>, bool))> {
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
         let (py, it) = (slf.py(), slf.get());
-        let headers = PyTuple::new(py, it.all_of(py)?)?.unbind();
-        Ok((slf.get_type().getattr("_restored")?, (headers, it.read_only(py))))
+        let args = (PyTuple::new(py, it.all_of(py)?)?, it.read_only(py)).into_pyobject(py)?;
+        Ok((slf.get_type().getattr("_restored")?, args))
     }
 
     #[staticmethod]

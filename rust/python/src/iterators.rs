@@ -178,8 +178,7 @@ impl Records {
             }
             if !selection.takes_all() {
                 let head = found.head;
-                self.slots
-                    .retain(|slot| selection.wants(slot.offset, head.effective_timestamp(slot.timestamp)));
+                self.slots.retain(|slot| selection.wants(slot.offset, slot.effective_timestamp(&head)));
             }
             if !self.slots.is_empty() {
                 return Ok(Some(Batch { head: found.head, block }));

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
+use magicbyte::header::key_text;
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::PyString;
@@ -25,7 +26,7 @@ impl Keys {
             return (found, true);
         }
         let Ok(text) = std::str::from_utf8(key) else {
-            return (PyString::new(py, &String::from_utf8_lossy(key)).unbind(), false);
+            return (PyString::new(py, &key_text(key)).unbind(), false);
         };
         let made = PyString::new(py, text).unbind();
         if let Ok(mut known) = self.0.lock_py_attached(py)

@@ -17,8 +17,8 @@ use crate::iterators::{BatchIterator, RecordIterator};
 use crate::part::{From, Limits, Part};
 use crate::scan::Scan;
 
-/// What a reader passed over: path, position, size, kind, message.
-type Finding = (Option<String>, u64, u64, &'static str, String);
+/// What a reader passed over: path, position, kind, size, message.
+type Finding = (Option<String>, u64, &'static str, u64, String);
 
 /// What is to be read and how. Shared by all iterators of one reader.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl Plan {
     pub(crate) fn note(&self, part: usize, damage: &Damage) {
         let size = damage.range.end.saturating_sub(damage.range.start);
         let path = self.path(part).map(|path| path.display().to_string());
-        let finding = (path, damage.range.start, size, damage.flaw.kind().name(), damage.flaw.to_string());
+        let finding = (path, damage.range.start, damage.flaw.kind().name(), size, damage.flaw.to_string());
         let mut findings = self.findings.lock().unwrap_or_else(PoisonError::into_inner);
         if !findings.contains(&finding) {
             findings.push(finding);
@@ -152,7 +152,7 @@ impl Reader {
         Ok(Scan::new(plan, shape))
     }
 
-    /// What was passed over so far: (path, position, size, kind, message).
+    /// What was passed over so far: (path, position, kind, size, message).
     #[getter]
     fn findings(&self) -> Vec<Finding> {
         self.0.findings.lock().unwrap_or_else(PoisonError::into_inner).clone()

@@ -31,13 +31,13 @@ impl OffsetIndex {
     /// (offset, position) in order.
     fn entries(&self) -> Vec<(i64, i32)> {
         let index = segment::OffsetIndex::new(&self.data, self.base_offset);
-        index.iter().map(|entry| (entry.offset, entry.position as i32)).collect()
+        index.iter().map(|entry| (entry.offset, entry.position)).collect()
     }
 
     /// The last entry at or below an offset, or (base offset, 0).
     fn lookup(&self, offset: i64) -> (i64, i32) {
         let entry = segment::OffsetIndex::new(&self.data, self.base_offset).lookup(offset);
-        (entry.offset, entry.position as i32)
+        (entry.offset, entry.position)
     }
 
     /// Raises `CorruptRecordError` where the file is not sound as a whole.

@@ -14,7 +14,7 @@ use super::bitmap::Bitmap;
 use super::cells::{Ends, Mark, Origin, Runs, Shared, Strings};
 use super::column::{Column, element, header_fields};
 use super::pool::Pool;
-use crate::head::Head;
+use crate::head::{Head, TimestampType};
 use crate::record::{Record, Sink};
 use crate::select::Selection;
 
@@ -107,6 +107,8 @@ pub struct Builder {
     shared: Vec<(Column, Runs)>,
     topic: Arc<str>,
     partition: i32,
+    /// Rows of this batch that have no timestamp although the batch has.
+    untimed: Vec<usize>,
     /// Rows of damage, which are null in every column that a record fills.
     null_rows: Vec<usize>,
 }
@@ -158,6 +160,7 @@ impl Builder {
             shared: shared.map(|column| (column, Runs::default())).collect(),
             topic: "".into(),
             partition: -1,
+            untimed: Vec::new(),
             null_rows: Vec::new(),
             shape,
             pool,
@@ -236,6 +239,7 @@ impl Builder {
         let mark = |column: &Option<Strings>| column.as_ref().map(Strings::mark).unwrap_or_default();
         self.append_time = head.append_time();
         self.base = Some(*head);
+        self.untimed.clear();
         self.marks = Marks {
             rows: self.rows,
             key: mark(&self.key),
@@ -284,8 +288,17 @@ impl Builder {
         let rows = self.rows - from;
         if let (Some(time), Some(timestamps)) = (self.append_time, &mut self.timestamps) {
             timestamps[from..].fill(time);
+            self.untimed.iter().for_each(|&row| timestamps[row] = -1);
         }
         for (column, runs) in &mut self.shared {
+            if *column == Column::TimestampType && !self.untimed.is_empty() {
+                for row in from..self.rows {
+                    let untimed = self.untimed.contains(&row);
+                    let kind = if untimed { TimestampType::None } else { head.timestamp_type };
+                    runs.push(Shared::Int(kind as i64), 1);
+                }
+                continue;
+            }
             let value = match column {
                 Column::Topic => Shared::Text(Arc::clone(&self.topic)),
                 Column::Partition => Shared::Int(i64::from(self.partition)),
@@ -465,10 +478,14 @@ impl<'a> Sink<'a> for Builder {
     #[inline(always)]
     fn record(&mut self, record: &Record<'a>) -> bool {
         if !self.takes_all {
-            let timestamp = self.append_time.unwrap_or(record.timestamp);
+            let append_time = self.append_time.filter(|_| !record.untimed);
+            let timestamp = append_time.unwrap_or(record.timestamp);
             if !self.selection.wants(record.offset, timestamp) {
                 return false;
             }
+        }
+        if record.untimed {
+            self.untimed.push(self.rows);
         }
         self.rows += 1;
         if let Some(offsets) = &mut self.offsets {

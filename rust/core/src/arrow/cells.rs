@@ -12,6 +12,7 @@ use arrow_schema::ArrowError;
 
 use super::bitmap::Bitmap;
 use super::pool::Pool;
+use crate::header::key_text;
 
 /// Takes the buffers out of a growing vector and leaves one from the pool in its place.
 fn swap_out<T: super::pool::Element>(values: &mut Vec<T>, pool: &Arc<Pool>) -> Buffer {
@@ -218,7 +219,7 @@ fn repaired(ends: &OffsetBuffer<i32>, data: &[u8], valid: Option<&NullBuffer>) -
         .enumerate()
         .map(|(row, ends)| {
             let bytes = data.get(ends[0] as usize..ends[1] as usize)?;
-            valid.is_none_or(|valid| valid.is_valid(row)).then(|| String::from_utf8_lossy(bytes))
+            valid.is_none_or(|valid| valid.is_valid(row)).then(|| key_text(bytes))
         })
         .collect()
 }
@@ -231,7 +232,7 @@ fn repaired_views(
 ) -> Result<ArrayRef, ArrowError> {
     let binary = arrow_array::BinaryViewArray::try_new(views, buffers.to_vec(), valid)?;
     let text: arrow_array::StringViewArray =
-        binary.iter().map(|bytes| bytes.map(String::from_utf8_lossy)).collect();
+        binary.iter().map(|bytes| bytes.map(key_text)).collect();
     Ok(Arc::new(text))
 }
 

@@ -109,6 +109,7 @@ fn varint_record<'a, S: Sink<'a>, const ATTRIBUTES: bool>(
     let wants = sink.record(&Record {
         offset,
         timestamp,
+        untimed: false,
         attributes,
         key,
         value,
@@ -156,6 +157,7 @@ fn framed_record<'a, S: Sink<'a>>(
     let wants = sink.record(&Record {
         offset,
         timestamp,
+        untimed: false,
         attributes,
         key,
         value,

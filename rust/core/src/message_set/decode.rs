@@ -3,7 +3,7 @@
 use crate::bytes::{Reader, field};
 use crate::error::Flaw;
 use crate::format::Format;
-use crate::head::{Head, attributes};
+use crate::head::{Head, TimestampType, attributes};
 use crate::header::{HeaderLayout, Headers, nullable};
 use crate::limits::Limits;
 use crate::message_set::layout::{MAGIC, OFFSET, OVERHEAD, SIZE, read_head};
@@ -75,6 +75,7 @@ fn emit<'a, S: Sink<'a>>(head: &Head, offset: i64, body: &Body<'a>, sink: &mut S
     let wants = sink.record(&Record {
         offset,
         timestamp: head.base_timestamp,
+        untimed: matches!(head.timestamp_type, TimestampType::None),
         attributes: head.attributes as i8,
         key: body.key,
         value: body.value,
