@@ -1,7 +1,9 @@
 //! Every format written: the vectors, Kafka's own builder, and what is refused.
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
+use magicbyte::format::HeaderSupport;
 use magicbyte::{BatchFields, Codec, Dialect, EncodeFlaw, Encoder, Format, Header, TimestampType};
+use proptest::prelude::*;
 use serde_json::Value;
 
 use crate::corpus;
@@ -78,10 +80,6 @@ fn encode(
     Ok(out.split_off(6))
 }
 
-fn unhex(text: &str) -> Vec<u8> {
-    (0..text.len() / 2).map(|i| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).expect("hex")).collect()
-}
-
 #[test]
 fn vectors_encode_as_given() {
     let Some(dir) = corpus::dir("vectors") else {
@@ -92,7 +90,7 @@ fn vectors_encode_as_given() {
         let dialect = owned::dialect(format);
         for (number, line) in owned::lines(&dir.join(format!("{}.jsonl", format.name()))).iter().enumerate() {
             let at = format!("{} line {}", format.name(), number + 1);
-            let want = unhex(line["hex"].as_str().expect("hex"));
+            let want = owned::unhex(line["hex"].as_str().expect("hex"));
             let list = records(&line["batch"]["records"]);
             let fields = vector_fields(&line["batch"]);
             let have = match encode(format, &fields, &list) {
@@ -191,4 +189,171 @@ fn kafkas_builder_is_matched_to_the_byte() {
     }
     println!("{exact} files to the byte, {equal} decoded equal");
     assert!(exact > 0);
+}
+
+fn refusal(format: Format, fields: &BatchFields, records: &[Owned]) -> (Option<u64>, EncodeFlaw) {
+    let error = encode(format, fields, records).expect_err("refused");
+    (error.record, error.flaw)
+}
+
+fn two(change: impl Fn(&mut Owned)) -> Vec<Owned> {
+    let one = Owned { offset: 5, timestamp: 10, value: Some(b"v".to_vec()), ..Owned::default() };
+    let mut other = Owned { offset: 6, ..one.clone() };
+    change(&mut other);
+    vec![one, other]
+}
+
+#[test]
+fn what_a_format_cannot_carry_is_refused_by_record() {
+    let plain = BatchFields::default();
+    let all = |records: &[Owned], flaw: EncodeFlaw, except: &[Format]| {
+        for format in Format::ALL.into_iter().filter(|format| !except.contains(format)) {
+            for codec in [Codec::None, Codec::Gzip] {
+                let fields = BatchFields { codec, ..plain.clone() };
+                assert_eq!(refusal(format, &fields, records), (Some(1), flaw), "{format:?}");
+            }
+        }
+    };
+    all(&two(|r| r.timestamp = -2), EncodeFlaw::Timestamp(-2), &[]);
+    all(&two(|r| r.offset = 5), EncodeFlaw::OffsetOrder { offset: 5, previous: 5 }, &[]);
+    all(&two(|r| (r.value, r.tombstone) = (None, Some(false))), EncodeFlaw::LiveNullValue, &[]);
+    all(&two(|r| r.tombstone = Some(true)), EncodeFlaw::TombstoneValue, &[Format::Kip87]);
+    let header =
+        |key: usize, value: Option<Vec<u8>>| two(|r| r.headers = vec![(vec![b'k'; key], value.clone())]);
+    let without = [Format::V0, Format::V1, Format::Kip87];
+    let with: Vec<_> = Format::ALL.into_iter().filter(|format| !without.contains(format)).collect();
+    all(&header(1, Some(vec![])), EncodeFlaw::Headers, &with);
+    all(&header(40_000, Some(vec![])), EncodeFlaw::HeaderKeyLength(40_000), &without);
+    let null = header(1, None);
+    assert_eq!(refusal(Format::Kip82b, &plain, &null).1, EncodeFlaw::NullHeaderValue { header: 0 });
+    assert!(encode(Format::V2, &plain, &header(32_767, None)).is_ok());
+    let far = two(|r| r.offset = 5 + (1 << 31));
+    let range = EncodeFlaw::OffsetRange { offset: 5 + (1 << 31), base: 5 };
+    all(&far, range, &[Format::V0, Format::V1, Format::Kip87, Format::Kip82a]);
+    let attributes = two(|r| r.attributes = 1);
+    assert_eq!(refusal(Format::V3, &plain, &attributes), (Some(1), EncodeFlaw::RecordAttributes(1)));
+    let below = BatchFields { base_offset: Some(6), ..plain.clone() };
+    let range = EncodeFlaw::OffsetRange { offset: 5, base: 6 };
+    assert_eq!(refusal(Format::V2, &below, &two(|_| ())), (Some(0), range));
+    let short = BatchFields { last_offset_delta: Some(0), ..plain.clone() };
+    let range = EncodeFlaw::OffsetRange { offset: 6, base: 5 };
+    assert_eq!(refusal(Format::V2, &short, &two(|_| ())), (None, range));
+
+    let zstd = BatchFields { codec: Codec::Zstd, ..plain.clone() };
+    assert_eq!(refusal(Format::V1, &zstd, &[]), (None, EncodeFlaw::Codec(Codec::Zstd)));
+    let producer = BatchFields { producer_id: 1, ..plain.clone() };
+    assert_eq!(refusal(Format::Kip82a, &producer, &[]), (None, EncodeFlaw::Field("producer id")));
+    let gzip = BatchFields { codec: Codec::Gzip, ..plain.clone() };
+    assert_eq!(refusal(Format::V0, &gzip, &[]), (None, EncodeFlaw::NoRecords));
+    assert_eq!(encode(Format::V0, &plain, &[]).expect("nothing"), b"");
+}
+
+fn any_record(format: Format) -> impl Strategy<Value = (u32, Owned)> {
+    let bytes = || proptest::collection::vec(any::<u8>(), 0..40);
+    let headers = proptest::collection::vec((bytes(), proptest::option::of(bytes())), 0..4);
+    let fields =
+        (1_u32..300, any::<i64>(), proptest::option::of(bytes()), proptest::option::of(bytes()), headers);
+    (fields, any::<i8>(), any::<bool>()).prop_map(move |((gap, time, key, value, headers), byte, flag)| {
+        let traits = format.traits();
+        let mut record = Owned {
+            timestamp: if traits.timestamps { (time >> (time & 63)).max(-1) } else { -1 },
+            attributes: if matches!(format, Format::V2) { byte } else { 0 },
+            tombstone: traits.tombstone_flag.then_some(flag || value.is_none()),
+            key,
+            value,
+            headers,
+            ..Owned::default()
+        };
+        match traits.headers {
+            HeaderSupport::No => record.headers.clear(),
+            HeaderSupport::Nullable => {}
+            HeaderSupport::NonNull => {
+                record.headers.iter_mut().for_each(|header| {
+                    header.1.get_or_insert_default();
+                });
+            }
+        }
+        (gap, record)
+    })
+}
+
+fn any_batch() -> impl Strategy<Value = (Format, BatchFields, Vec<Owned>)> {
+    (0..Format::ALL.len()).prop_flat_map(|index| {
+        let format = Format::ALL[index];
+        let max_codec = format.traits().max_codec;
+        let producer = format.traits().producer;
+        let header =
+            (0..=max_codec, any::<bool>(), any::<i64>(), any::<i64>(), any::<(i32, i64, i16, i32)>());
+        let records = proptest::collection::vec(any_record(format), 1..20);
+        (0_i64..1 << 40, header, any::<[bool; 4]>(), records).prop_map(
+            move |(base, (codec, append, time, max, ids), flags, records)| {
+                let mut offset = base;
+                let records: Vec<_> = records
+                    .into_iter()
+                    .map(|(gap, record)| {
+                        offset += i64::from(gap);
+                        Owned { offset, ..record }
+                    })
+                    .collect();
+                let fields = BatchFields {
+                    base_offset: (format != Format::V0).then_some(base),
+                    codec: Codec::from_id(codec).expect("known"),
+                    timestamp_type: match append && format.traits().timestamps {
+                        true => TimestampType::LogAppendTime,
+                        false => TimestampType::CreateTime,
+                    },
+                    base_timestamp: producer.then_some(time),
+                    max_timestamp: producer.then_some(max),
+                    ..BatchFields::default()
+                };
+                let fields = if producer {
+                    BatchFields {
+                        last_offset_delta: Some((offset - base) as i32 + 7),
+                        leader_epoch: ids.0,
+                        producer_id: ids.1,
+                        producer_epoch: ids.2,
+                        base_sequence: ids.3,
+                        transactional: flags[0],
+                        control: flags[1],
+                        delete_horizon: flags[2],
+                        ignore_message_attributes: flags[3],
+                        ..fields
+                    }
+                } else {
+                    fields
+                };
+                (format, fields, records)
+            },
+        )
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn encoded_is_decoded((format, fields, records) in any_batch()) {
+        let bytes = encode(format, &fields, &records).expect("carried");
+        let (heads, mut back) = owned::read(&bytes, owned::dialect(format));
+        if format == Format::Kip82b {
+            // Bits 0 and 1 say which of key and value are null.
+            back.iter_mut().for_each(|record| record.attributes = 0);
+        }
+        prop_assert_eq!(back, records);
+        if let [head] = heads[..] && format.traits().producer {
+            prop_assert_eq!(Some(head.base_offset), fields.base_offset);
+            prop_assert_eq!(Some((head.last_offset - head.base_offset) as i32), fields.last_offset_delta);
+            prop_assert_eq!(head.codec(), Some(fields.codec));
+            prop_assert_eq!(head.timestamp_type, fields.timestamp_type);
+            prop_assert_eq!(Some(head.base_timestamp), fields.base_timestamp);
+            prop_assert_eq!(Some(head.max_timestamp), fields.max_timestamp);
+            prop_assert_eq!(head.leader_epoch, fields.leader_epoch);
+            prop_assert_eq!(head.producer_id, fields.producer_id);
+            prop_assert_eq!(head.producer_epoch, fields.producer_epoch);
+            prop_assert_eq!(head.base_sequence, fields.base_sequence);
+            prop_assert_eq!(head.is_transactional(), fields.transactional);
+            prop_assert_eq!(head.is_control(), fields.control);
+            prop_assert_eq!(head.delete_horizon().is_some(), fields.delete_horizon);
+        }
+    }
 }

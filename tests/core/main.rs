@@ -1,4 +1,5 @@
 //! Tests of the core crate as its users see it: one binary, one module a room.
+mod convert;
 mod corpus;
 mod encode;
 mod golden;

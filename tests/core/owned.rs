@@ -82,9 +82,18 @@ pub(crate) fn read(bytes: &[u8], dialect: Dialect) -> (Vec<Head>, Vec<Owned>) {
     let (mut heads, mut all) = (Vec::new(), Vec::new());
     for item in Log::new(bytes, Options { dialect, ..Options::default() }) {
         let entry = item.unwrap_or_else(|damage| panic!("{}", damage.error()));
-        let (records, _, flaw) = records(&entry);
+        let (mut records, _, flaw) = records(&entry);
         assert_eq!(flaw, None, "at {}", entry.position);
-        heads.push(Head { size: 0, body: 0, crc_from: 0, crc: 0, ..entry.head });
+        if entry.head.count.is_none() {
+            // A message's attributes are its batch's, and the head has them.
+            records.iter_mut().for_each(|record| record.attributes = 0);
+        }
+        let mut head = Head { size: 0, body: 0, crc_from: 0, crc: 0, ..entry.head };
+        if head.format == Format::Kip82a {
+            // A writer sets it only where there are headers.
+            head.attributes &= !magicbyte::head::attributes::HAS_HEADERS;
+        }
+        heads.push(head);
         all.extend(records);
     }
     (heads, all)
@@ -102,4 +111,8 @@ pub(crate) fn dialect(format: Format) -> Dialect {
         Format::Kip82b => Dialect::Kip82b,
         other => Dialect::Only(other),
     }
+}
+
+pub(crate) fn unhex(text: &str) -> Vec<u8> {
+    (0..text.len() / 2).map(|i| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).expect("hex")).collect()
 }
