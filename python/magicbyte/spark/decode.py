@@ -12,6 +12,7 @@ Raw: TypeAlias = bytes | bytearray | memoryview
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
     from magicbyte._core import ConsumerRecord
 
 

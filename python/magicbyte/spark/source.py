@@ -7,7 +7,7 @@ task. Spark has no column pruning for Python sources, so a narrower ``.schema(â€
 from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import datasource
@@ -64,7 +64,17 @@ class DataSource(datasource.DataSource):
     def reader(self, schema: StructType) -> Reader:
         """The reader for these columns; one that takes filters only if asked for, since Spark refuses it by default."""
         columns.check(schema)
-        return (FilteringReader if self._settings.pushdown else Reader)(self._settings, schema)
+        if "_corrupt_record" not in schema.fieldNames() and self._settings.mode == "PERMISSIVE":
+            # As Spark's own sources: without the column, a row of nulls would only be taken for a record.
+            return self._reader(replace(self._settings, mode="DROPMALFORMED"), schema)
+        return self._reader(self._settings, schema)
+
+    def _reader(self, settings: Options, schema: StructType) -> Reader:
+        # What this build can't do is said here, not in every task.
+        from magicbyte import _core
+
+        _core.Reader([], isolation=settings.isolation, **settings.reading())
+        return (FilteringReader if settings.pushdown else Reader)(settings, schema)
 
 
 @dataclass

@@ -147,8 +147,18 @@ def test_options_of_spark_itself_pass(logs: Path) -> None:
 
 
 def test_read_committed_says_that_it_is_not_built(logs: Path) -> None:
+    one = source(logs / "payments-1", isolation="read_committed")
     with pytest.raises(NotImplementedError):
-        read(logs / "payments-1", isolation="read_committed")
+        one.reader(schema=SCHEMA)
+
+
+def test_reports_of_damage_need_their_column(logs: Path, tmp_path: Path) -> None:
+    data = bytearray((logs / "headers-0" / f"{0:020}.log").read_bytes())
+    data[-1] ^= 1
+    (tmp_path / "damaged.bin").write_bytes(data)
+    kept = read(tmp_path / "damaged.bin", mode="DROPMALFORMED")
+    assert read(tmp_path / "damaged.bin", schema=SCHEMA, mode="PERMISSIVE") == kept
+    assert len(read(tmp_path / "damaged.bin", mode="PERMISSIVE")) == len(kept) + 1
 
 
 def test_limits(logs: Path) -> None:
