@@ -77,7 +77,7 @@ $(VENV)/.built-release: pyproject.toml $(RUST_SOURCES) $(VENV)/.demo
 	@rm -f $(VENV)/.built-dev; touch $@
 
 $(VENV)/.built-dev: pyproject.toml $(RUST_SOURCES) $(VENV)/.demo
-	$(BIN)/maturin develop -q
+	$(BIN)/maturin develop -q --profile quick
 	@rm -f $(VENV)/.built-release; touch $@
 
 # pip that knows dependency groups (PEP 735) comes first.
@@ -92,5 +92,5 @@ $(VENV)/.demo: $(VENV)/.pip pyproject.toml
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.demo
-	$(BIN)/python -m pip install -q --group dev
+	$(BIN)/python -m pip install -q --group all
 	@touch $@
