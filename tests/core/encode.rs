@@ -2,7 +2,9 @@
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use magicbyte::format::HeaderSupport;
-use magicbyte::{BatchFields, Codec, Dialect, EncodeFlaw, Encoder, Format, Header, TimestampType};
+use magicbyte::{
+    BatchFields, Batcher, Codec, Dialect, EncodeFlaw, Encoder, Format, Header, NewRecord, TimestampType,
+};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -246,6 +248,34 @@ fn what_a_format_cannot_carry_is_refused_by_record() {
     let gzip = BatchFields { codec: Codec::Gzip, ..plain.clone() };
     assert_eq!(refusal(Format::V0, &gzip, &[]), (None, EncodeFlaw::NoRecords));
     assert_eq!(encode(Format::V0, &plain, &[]).expect("nothing"), b"");
+}
+
+#[test]
+fn a_stream_is_cut_into_batches_by_size() {
+    for codec in [Codec::None, Codec::Lz4] {
+        let fields =
+            BatchFields { codec, producer_id: 1, base_sequence: i32::MAX - 9, ..BatchFields::default() };
+        let mut batcher = Batcher::new(Format::V2, fields, 1000);
+        let (value, mut out, mut sizes) = (vec![b'v'; 100], Vec::new(), Vec::new());
+        for offset in 0..25 {
+            let value = Some(if offset == 20 { &[0; 5000][..] } else { &value[..] });
+            let record = NewRecord { offset, timestamp: offset, value, ..NewRecord::default() };
+            sizes.extend(batcher.push(&record, &mut out).expect("carried"));
+        }
+        // Refused, and the batch goes on.
+        assert!(batcher.push(&NewRecord { offset: 3, ..NewRecord::default() }, &mut out).is_err());
+        sizes.extend(batcher.finish(&mut out).expect("carried"));
+        assert_eq!(batcher.finish(&mut out), Ok(None));
+        assert!(batcher.push(&NewRecord { offset: 3, ..NewRecord::default() }, &mut Vec::new()).is_err());
+        assert_eq!(sizes.iter().map(|written| written.count).collect::<Vec<_>>(), [8, 8, 4, 1, 4]);
+        let (heads, records) = owned::read(&out, Dialect::Kafka);
+        let sequences: Vec<_> = heads.iter().map(|head| head.base_sequence).collect();
+        assert_eq!(sequences, [i32::MAX - 9, i32::MAX - 1, 6, 10, 11]);
+        assert_eq!(
+            records.iter().map(|record| record.offset).collect::<Vec<_>>(),
+            (0..25).collect::<Vec<_>>()
+        );
+    }
 }
 
 fn any_record(format: Format) -> impl Strategy<Value = (u32, Owned)> {

@@ -5,3 +5,4 @@ mod encode;
 mod golden;
 mod owned;
 mod segment;
+mod writer;

@@ -14,6 +14,7 @@
 //! # Ok::<(), magicbyte::EncodeError>(())
 //! ```
 
+mod batcher;
 mod open;
 
 use std::borrow::Borrow;
@@ -23,6 +24,7 @@ use crate::encode_error::EncodeError;
 use crate::format::Format;
 use crate::new_record::{BatchFields, NewRecord};
 
+pub use batcher::Batcher;
 pub(crate) use open::Open;
 
 /// What was written.

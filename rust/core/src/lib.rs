@@ -31,7 +31,7 @@ pub use batch::control::{Control, ControlType};
 pub use codec::{Buffer, Codec, Compressor, Decompressor, Lz4Checksum};
 pub use convert::{Conversion, ConvertError, Converted, Converter, Dropped, convert, convert_entries};
 pub use detect::detect;
-pub use encode::{Encoder, Writer, Written};
+pub use encode::{Batcher, Encoder, Writer, Written};
 pub use encode_error::{EncodeError, EncodeFlaw};
 pub use entry::{Entry, Payload};
 pub use error::{Error, Flaw, Kind, Result};

@@ -95,6 +95,11 @@ impl Open {
         self.count
     }
 
+    /// Whether the batch's offsets can go as far.
+    pub(super) fn reaches(&self, offset: i64) -> bool {
+        self.count == 0 || i32::try_from(offset.wrapping_sub(self.base_offset)).is_ok()
+    }
+
     pub(crate) fn size(&self, encoder: &Encoder, out: &[u8]) -> usize {
         out.len() - self.start + if self.compressed() { encoder.records.len() } else { 0 }
     }

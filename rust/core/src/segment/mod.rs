@@ -22,9 +22,11 @@ mod index;
 mod names;
 mod partition_metadata;
 mod producer_snapshot;
+mod producers;
 mod text;
 mod time_index;
 mod txn_index;
+mod writer;
 
 pub use checkpoint::{EpochEntry, LeaderEpochCheckpoint};
 pub use index::{OffsetIndex, OffsetIndexBuilder, OffsetPosition};
@@ -34,5 +36,7 @@ pub use names::{
 };
 pub use partition_metadata::{PartitionMetadata, TopicId};
 pub use producer_snapshot::{ProducerSnapshot, ProducerStateEntry};
+pub use producers::Producers;
 pub use time_index::{TimeIndex, TimeIndexBuilder, TimestampOffset};
 pub use txn_index::{AbortedTxn, CollectedTxns, TransactionIndex, TransactionIndexBuilder};
+pub use writer::{INDEX_INTERVAL, SegmentIndexes, SegmentWriter};
