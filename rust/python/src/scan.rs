@@ -121,7 +121,7 @@ impl RecordBatchReader for Stream {
 
 /// The records of a log as Arrow columns, in record batches of bounded size.
 ///
-/// Anything that reads the Arrow PyCapsule interface takes it as it is: `pyarrow.table(scan)`, `polars.from_arrow(scan)`,
+/// Anything that reads the Arrow PyCapsule interface takes it as it is: `pyarrow.table(scan)`, `polars.DataFrame(scan)`,
 /// DuckDB by name. Each use reads anew. In pyarrow's hands an error on the way carries only its text; `to_arrow`,
 /// `count` and iteration raise the error itself.
 #[pyclass(frozen, module = "magicbyte")]

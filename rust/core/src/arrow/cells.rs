@@ -231,8 +231,7 @@ fn repaired_views(
     valid: Option<NullBuffer>,
 ) -> Result<ArrayRef, ArrowError> {
     let binary = arrow_array::BinaryViewArray::try_new(views, buffers.to_vec(), valid)?;
-    let text: arrow_array::StringViewArray =
-        binary.iter().map(|bytes| bytes.map(key_text)).collect();
+    let text: arrow_array::StringViewArray = binary.iter().map(|bytes| bytes.map(key_text)).collect();
     Ok(Arc::new(text))
 }
 
