@@ -29,6 +29,7 @@ from magicbyte.cli.output import (
     escape,
     iso,
     json_bytes,
+    place,
     show_bytes,
     show_name,
     show_time,
@@ -147,6 +148,7 @@ class Dump:
     def _of_part(self, source: Source, part: Part) -> Iterator[ConsumerRecord]:
         reader = self.selection.reader([part])
         wanted = self.wanted
+        told = None
         try:
             for record in reader.records():
                 self.seen += 1
@@ -154,8 +156,10 @@ class Dump:
                     yield record
         except MagicbyteError as error:
             self._stopped(source, error)
+            told = getattr(error, "position", None)
         for path, position, kind, _size, message in reader.findings:
-            self._passed(source, path, position, kind, message)
+            if position != told:
+                self._passed(source, path, position, kind, message)
 
     def count(self, most: int | None) -> int:
         """How many records are wanted, without making them where nothing asks for that."""
@@ -266,8 +270,7 @@ def text_line(binary: str, stream: Any) -> Callable[[ConsumerRecord, bool], str]
     key_label, value_label, headers_label = label("key"), label("value"), label("headers")
 
     def line(record: ConsumerRecord, control: bool) -> str:
-        place = f"{escape(record.topic) or '?'}-{record.partition}" if record.partition >= 0 else escape(record.topic)
-        words = [f"{place}@{record.offset}", show_time(record.timestamp)]
+        words = [f"{escape(place(record.topic, record.partition))}@{record.offset}", show_time(record.timestamp)]
         if record.timestamp_type >= 0:
             words.append(TIMESTAMP_TYPES.get(record.timestamp_type, "?"))
         if _has_epoch(record):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from magicbyte.cli.options import Selection
-from magicbyte.cli.survey import Finding, Survey
+from magicbyte.cli.survey import UNKNOWN_CODEC, Finding, Span, Survey
 from magicbyte.errors import CorruptRecordError, MagicbyteError
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Gather:
                 self._tell(survey, told, error)
                 if self.selection.mode == "FAILFAST":
                     break
-            codecs.add(batch.codec)
+            codecs.add(batch.codec or UNKNOWN_CODEC)
             self.advance(batch.position)
         if self.deep and self.arrow:
             stopped = bool(survey.findings) and self.selection.mode == "FAILFAST"
@@ -70,6 +70,21 @@ class Gather:
         except MagicbyteError as error:
             self._tell(survey, told, error)
         self._pass_on(reader, survey, told)
+
+    def listed(
+        self, part: Part, survey: Survey, told: set[tuple[int, str]]
+    ) -> Iterator[tuple[RecordBatch, Span, bool | None]]:
+        """The batches, each with its offsets (of a wrapper they stand inside, and may not be readable), and whether its
+        checksum holds (None: not asked for)."""
+        checked = self.deep and self.selection.check_crc
+        for batch in self.batches(part, survey, told):
+            holds = self._crc_holds(batch, survey, told) if checked else None
+            span: Span = (None, None)
+            try:
+                span = (batch.base_offset, batch.last_offset)
+            except MagicbyteError as error:
+                self._tell(survey, told, error)
+            yield batch, span, holds
 
     def _crc_holds(self, batch: RecordBatch, survey: Survey, told: set[tuple[int, str]]) -> bool:
         if not (self.deep and self.selection.check_crc) or batch.crc_ok is not False:

@@ -104,23 +104,19 @@ def _status(findings: Iterable[Finding], batches: int) -> int:
 
 
 def _list_batches(parts: list[tuple[Source, Part]], gather: Gather, as_json: bool) -> int:
-    checked = gather.deep and gather.selection.check_crc
     seen = 0
     survey = Survey()
     if not as_json:
         sys.stdout.write(tables.BATCH_HEADER + "\n")
+    show = tables.batch_json if as_json else tables.batch_line
     for source, part in parts:
         found = Survey()
-        for batch in gather.batches(part, found, set()):
+        name = _name(source, part)
+        for batch, span, crc_holds in gather.listed(part, found, set()):
             seen += 1
-            crc = ("ok" if batch.crc_ok else "BAD") if checked else "-"
-            if crc == "BAD":
-                found.findings.append(Finding(batch.path or "", batch.position, "crc", "wrong checksum"))
-            name = _name(source, part)
-            line = tables.batch_json(name, part, batch, crc) if as_json else tables.batch_line(name, part, batch, crc)
-            sys.stdout.write(line + "\n")
+            sys.stdout.write(show(name, part, batch, span, crc_holds) + "\n")
         for finding in found.findings:
             level = "note" if finding.kind in problems.TAILS else "error"
-            problems.complain(problems.located(_name(source, part), finding.position, finding.message), level=level)
+            problems.complain(problems.located(name, finding.position, finding.message), level=level)
         survey.findings += found.findings
     return _status(survey.findings, seen)

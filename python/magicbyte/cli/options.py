@@ -22,7 +22,6 @@ from magicbyte.cli.problems import NOTHING, complain
 
 if TYPE_CHECKING:
     from magicbyte._core import Part, Reader
-
     from magicbyte.log import Log
 
 F = TypeVar("F", bound=Callable[..., Any])

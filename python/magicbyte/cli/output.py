@@ -32,18 +32,32 @@ def _escaped(character: str) -> str:
     return _SHORT.get(character, wide)
 
 
+class _Escapes(dict[int, str]):
+    """What each character stands as, for `str.translate`: found when first met, kept where it is likely to come again."""
+
+    def __missing__(self, code: int) -> str:
+        shown = _escaped(chr(code))
+        if code < 0x3000:
+            self[code] = shown
+        return shown
+
+
+_QUOTED = _Escapes()
+_BARE = _Escapes({ord(c): c for c in '\\"'})
+
+
 def escape(text: str) -> str:
     """Text for a line of its own: what cannot be printed stands as an escape; quotes and backslashes stay."""
     if text.isprintable():
         return text
-    return "".join(c if c in '\\"' else _escaped(c) for c in text)
+    return text.translate(_BARE)
 
 
 def quote(text: str) -> str:
     """Text in double quotes, as an unmistakable literal: backslash escapes for all that cannot be printed."""
     if text.isprintable() and "\\" not in text and '"' not in text:
         return f'"{text}"'
-    return f'"{"".join(map(_escaped, text))}"'
+    return f'"{text.translate(_QUOTED)}"'
 
 
 def show_bytes(data: bytes | None, binary: str = "base64") -> str:
@@ -77,6 +91,11 @@ _encode = json.JSONEncoder(ensure_ascii=True, separators=(", ", ": ")).encode
 def to_json(value: Any) -> str:
     """JSON on one line, of printable ASCII only (DEL is what Python's own encoder leaves)."""
     return _encode(value).replace("\x7f", "\\u007f")
+
+
+def place(topic: str, partition: int) -> str:
+    """``orders-0``; ``?`` where the bytes do not say whose they are."""
+    return f"{topic}-{partition}" if topic and partition >= 0 else topic or "?"
 
 
 def iso(milliseconds: int) -> str | None:

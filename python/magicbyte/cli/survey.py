@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 MOST_KEYS = 10_000  # distinct header keys, and producer ids, that are told apart; a hostile log could have any number
 
+UNKNOWN_CODEC = "unknown"  # a codec id that no codec has
+
+Span = tuple[int | None, int | None]  # first and last offset
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -97,7 +101,7 @@ class Survey:
         self.empty_batches += batch.count == 0
         self.magics[batch.magic] += 1
         self.timestamp_types[TIMESTAMP_TYPES.get(batch.timestamp_type, "NoTimestampType")] += 1
-        codec = self.codecs.setdefault(batch.codec, Codec())
+        codec = self.codecs.setdefault(batch.codec or UNKNOWN_CODEC, Codec())
         codec.batches += 1
         codec.bytes += batch.size
         if not sound:

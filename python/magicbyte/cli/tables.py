@@ -17,13 +17,14 @@ from magicbyte.cli.output import (
     human_bytes,
     iso,
     painted,
+    place,
     show_name,
     show_time,
     table,
     to_json,
 )
 from magicbyte.cli.problems import TAILS, located
-from magicbyte.cli.survey import Finding, Survey
+from magicbyte.cli.survey import UNKNOWN_CODEC, Finding, Span, Survey
 
 if TYPE_CHECKING:
     from magicbyte._core import Part, RecordBatch
@@ -49,6 +50,8 @@ BATCH_COLUMNS = (
 )  # fmt: skip
 BATCH_HEADER = "  ".join(name.ljust(width) for name, width in BATCH_COLUMNS) + "  FLAGS, FILE"
 
+_CRC_STATES = {True: "ok", False: "BAD", None: "-"}
+
 
 @dataclass(frozen=True)
 class Segment:
@@ -58,11 +61,6 @@ class Segment:
     topic: str
     partition: int
     survey: Survey
-
-
-def place(topic: str, partition: int) -> str:
-    """``orders-0``; ``?`` where the bytes do not say whose they are."""
-    return f"{topic}-{partition}" if topic and partition >= 0 else topic or "?"
 
 
 def report(segments: list[Segment], total: Survey, left_out: list[tuple[str, str]], most_keys: int) -> Iterator[str]:
@@ -187,7 +185,7 @@ def _finding(path: str, f: Finding) -> dict[str, Any]:
     return {"path": path, "position": f.position, "kind": f.kind, "severity": severity, "message": f.message}
 
 
-def batch_line(path: str, part: Part, batch: RecordBatch, crc: str) -> str:
+def batch_line(path: str, part: Part, batch: RecordBatch, span: Span, crc_holds: bool | None) -> str:
     """One batch on a line of text; PRODUCER is id/epoch/first sequence."""
     flags = [name for name, on in (("transactional", batch.transactional), ("control", batch.control),
                                    ("deleteHorizon", batch.delete_horizon)) if on]  # fmt: skip
@@ -199,20 +197,20 @@ def batch_line(path: str, part: Part, batch: RecordBatch, crc: str) -> str:
         str(batch.position),
         str(batch.size),
         f"v{batch.magic}",
-        batch.codec,
-        _range(batch.base_offset, batch.last_offset),
+        batch.codec or UNKNOWN_CODEC,
+        _range(*span),
         "-" if batch.count is None else str(batch.count),
         times,
         TIMESTAMP_TYPES.get(batch.timestamp_type, "-") if batch.timestamp_type >= 0 else "-",
         str(batch.partition_leader_epoch) if batch.partition_leader_epoch >= 0 else "-",
         producer,
-        f"{batch.crc:08x} {crc}",
+        f"{batch.crc:08x} {_CRC_STATES[crc_holds]}",
     )
     line = "  ".join(cell.ljust(width) for cell, (_, width) in zip(cells, BATCH_COLUMNS, strict=True))
     return f"{line}  {','.join([*flags, ''])}{escape(path)}"
 
 
-def batch_json(path: str, part: Part, batch: RecordBatch, crc: str) -> str:
+def batch_json(path: str, part: Part, batch: RecordBatch, span: Span, crc_holds: bool | None) -> str:
     """One batch as a line of JSON; ``crcOk`` is null where it was not checked."""
     return to_json(
         {
@@ -223,8 +221,8 @@ def batch_json(path: str, part: Part, batch: RecordBatch, crc: str) -> str:
             "size": batch.size,
             "magic": batch.magic,
             "codec": batch.codec,
-            "baseOffset": batch.base_offset,
-            "lastOffset": batch.last_offset,
+            "baseOffset": span[0],
+            "lastOffset": span[1],
             "count": batch.count,
             "baseTimestampMs": batch.base_timestamp,
             "maxTimestampMs": batch.max_timestamp,
@@ -238,7 +236,7 @@ def batch_json(path: str, part: Part, batch: RecordBatch, crc: str) -> str:
             "isControl": batch.control,
             "deleteHorizon": batch.delete_horizon,
             "crc": batch.crc,
-            "crcOk": {"ok": True, "BAD": False}.get(crc),
+            "crcOk": crc_holds,
         }
     )
 

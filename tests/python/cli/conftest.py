@@ -86,7 +86,7 @@ def damaged(tmp_path: Path) -> Path:
     partition.mkdir()
     one = batch([(b"a", b"1"), (b"b", b"2")])
     bad = bytearray(batch([(b"c", b"3"), (b"d", b"4")], base=2))
-    bad[-1] ^= 1
+    bad[-2] ^= 1
     (partition / FIRST).write_bytes(one + bad + batch([(b"e", b"5"), (b"f", b"6")], base=4) + one[:40])
     return partition / FIRST
 

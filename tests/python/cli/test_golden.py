@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from cli.conftest import Run, assert_harmless
+
 from golden.corpus import Case, Damaged, Record, damaged, logs, shorten
 
 CASES = logs(".log", ".checkpoint")
@@ -83,7 +84,7 @@ def test_inspect_adds_up(run: Run, case: Case, small: int, monkeypatch: pytest.M
     from magicbyte.cli import gather, inspect
 
     monkeypatch.setattr(inspect, "SMALL", small)
-    monkeypatch.setattr(gather, "STRETCH", 10_000)
+    monkeypatch.setattr(gather, "STRETCH", 100_000)
     ran = run("inspect", case.path, "--json")
     (totals,) = [line["totals"] for line in ran.json]
     heads = [batch.head for batch in case.batches]
@@ -112,13 +113,10 @@ def broken(request: pytest.FixtureRequest) -> Damaged:
 
 
 def test_damage_gives_words_and_never_a_traceback(run: Run, broken: Damaged) -> None:
-    for args in (
-        ["dump"],
-        ["dump", "--count"],
-        ["dump", "--mode", "DROPMALFORMED"],
-        ["inspect"],
-        ["inspect", "--batches"],
-    ):
+    runs = [["dump", "--count"], ["inspect"], ["inspect", "--batches"]]
+    if "bomb" not in broken.name:  # their text is hundreds of megabytes, and as it should be
+        runs += [["dump"], ["dump", "--json", "--control", "--mode", "DROPMALFORMED"]]
+    for args in runs:
         unharmed(run, *args, broken.path)
 
 
