@@ -173,4 +173,4 @@ def _records(batch: RecordBatch, survey: Survey) -> None:
             count, total = weights.get(header.key, (0, 0))
             weights[header.key] = (count + 1, total + size)
     survey.see_headers((key, count, size) for key, (count, size) in weights.items())
-    survey.see_payload(batch.codec, records, keys, values, headers)
+    survey.see_payload(batch.codec or UNKNOWN_CODEC, records, keys, values, headers)

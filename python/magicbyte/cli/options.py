@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from magicbyte._core import Part, Reader
     from magicbyte.log import Log
 
+    IntType = click.ParamType[int]
+else:
+    IntType = click.ParamType  # no generic before click 8.4
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 FORMATS = ("kafka", "kip87", "kip82a", "kip82b", "v0", "v1", "v2", "v3")
@@ -33,7 +37,7 @@ ISOLATIONS = ("read_uncommitted", "read_committed")
 SPOOL = 64 << 20  # bytes of standard input that are kept in memory; more goes to a temporary file
 
 
-class Moment(click.ParamType):
+class Moment(IntType):
     """A point in time: milliseconds since 1970, or ISO 8601 (UTC unless it names an offset). Gives milliseconds."""
 
     name = "time"

@@ -108,7 +108,7 @@ class Survey:
             return
         self.see_offsets(batch.base_offset, batch.last_offset)
         self.see_times(batch.max_timestamp, batch.max_timestamp)
-        if batch.producer_id is not None and batch.producer_id >= 0 and len(self.producers) < MOST_KEYS:
+        if batch.producer_id >= 0 and len(self.producers) < MOST_KEYS:
             self.producers.add(batch.producer_id)
         if batch.control:
             for record in batch.records:

@@ -191,7 +191,7 @@ def batch_line(path: str, part: Part, batch: RecordBatch, span: Span, crc_holds:
                                    ("deleteHorizon", batch.delete_horizon)) if on]  # fmt: skip
     producer = "-" if batch.producer_id < 0 else f"{batch.producer_id}/{batch.producer_epoch}/{batch.base_sequence}"
     times = show_time(batch.max_timestamp)
-    if batch.base_timestamp not in (None, -1, batch.max_timestamp):
+    if batch.base_timestamp not in (-1, batch.max_timestamp):
         times = f"{show_time(batch.base_timestamp)}..{times}"
     cells = (
         str(batch.position),
@@ -226,7 +226,7 @@ def batch_json(path: str, part: Part, batch: RecordBatch, span: Span, crc_holds:
             "count": batch.count,
             "baseTimestampMs": batch.base_timestamp,
             "maxTimestampMs": batch.max_timestamp,
-            "maxTimestamp": None if batch.max_timestamp is None else iso(batch.max_timestamp),
+            "maxTimestamp": iso(batch.max_timestamp),
             "timestampType": TIMESTAMP_TYPES.get(batch.timestamp_type),
             "leaderEpoch": batch.partition_leader_epoch,
             "producerId": batch.producer_id,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import random
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,15 @@ from golden.corpus import Case, Damaged, Record, damaged, logs, shorten
 CASES = logs(".log", ".checkpoint")
 
 
-@pytest.fixture(params=CASES, ids=[case.name for case in CASES])
+def params(cases: Sequence[Case | Damaged]) -> list[Any]:
+    """The selection that ships is enough for a quick run."""
+    return [
+        pytest.param(case, id=case.name, marks=[pytest.mark.slow] if case.name.startswith("golden/") else [])
+        for case in cases
+    ]
+
+
+@pytest.fixture(params=params(CASES))
 def case(request: pytest.FixtureRequest) -> Case:
     return request.param
 
@@ -104,10 +113,7 @@ def length(data: bytes | tuple[str, int] | None) -> int:
     return 0 if data is None else data[1] if isinstance(data, tuple) else len(data)
 
 
-DAMAGED = damaged()
-
-
-@pytest.fixture(params=DAMAGED, ids=[case.name for case in DAMAGED])
+@pytest.fixture(params=params(damaged()))
 def broken(request: pytest.FixtureRequest) -> Damaged:
     return request.param
 
