@@ -2,12 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
+use magicbyte::format::HeaderSupport;
 use magicbyte::{
     BatchFields, Codec, Conversion, ConvertError, Converted, Dialect, Dropped, EncodeFlaw, Encoder, Entry,
-    Family, Format, Head, Log, Options, Protocol, Request, TimestampType, convert, detect, request_format,
+    Format, Head, Log, Mode, Options, Protocol, Request, TimestampType, convert, detect, request_format,
 };
 
+use proptest::prelude::*;
+
 use crate::corpus;
+use crate::encode::any_batch;
 use crate::owned::{self, Owned};
 
 fn from(dialect: Dialect) -> Options {
@@ -319,6 +323,41 @@ fn detect_leaves_what_the_checksum_allows() {
     assert_eq!(detect(&[0; 100]), []);
 }
 
+/// What a consumer sees of a conversion, against the conversion table.
+fn compare(at: &str, first: Format, second: Format, before: &[Seen], after: &[Seen], dropped: &Dropped) {
+    let (have, want) = (second.traits(), first.traits());
+    let control = want.producer && !have.producer && dropped.control_batches > 0;
+    let kept = if control { &[] } else { before };
+    assert_eq!(kept.len(), after.len(), "{at}");
+    let timed = have.timestamps && want.timestamps;
+    let headers = !matches!(have.headers, HeaderSupport::No);
+    let mut lost = Dropped::default();
+    for (b, a) in kept.iter().zip(after) {
+        let at = format!("{at} offset {}", b.record.offset);
+        assert_eq!((a.format, a.codec), (second, b.codec), "{at}");
+        assert_eq!((a.record.offset, &a.record.key), (b.record.offset, &b.record.key), "{at}");
+        assert_eq!(a.record.timestamp, if timed { b.record.timestamp } else { -1 }, "{at}");
+        if timed {
+            assert_eq!(a.timestamp_type, b.timestamp_type, "{at}");
+        }
+        assert_eq!(a.record.headers, if headers { b.record.headers.clone() } else { Vec::new() }, "{at}");
+        let deletes = b.record.tombstone == Some(true) && !have.tombstone_flag;
+        assert_eq!(a.record.value, b.record.value.clone().filter(|_| !deletes), "{at}");
+        if have.tombstone_flag {
+            let flag = b.record.tombstone.unwrap_or(b.record.value.is_none());
+            assert_eq!(a.record.tombstone, Some(flag), "{at}");
+        }
+        lost.headers += if headers { 0 } else { b.record.headers.len() as u64 };
+        lost.timestamps += u64::from(!have.timestamps && b.record.timestamp != -1);
+        lost.tombstone_values += u64::from(deletes && b.record.value.is_some());
+    }
+    let counted = (dropped.headers, dropped.timestamps, dropped.tombstone_values);
+    assert_eq!(counted, (lost.headers, lost.timestamps, lost.tombstone_values), "{at}");
+    if have.producer {
+        assert_eq!((dropped.producer_state, dropped.transactional, dropped.empty_batches), (0, 0, 0), "{at}");
+    }
+}
+
 /// Every pair of formats on logs of real Kafka: what the table does not name stays.
 #[test]
 fn every_pair_of_formats_keeps_the_records() {
@@ -345,27 +384,65 @@ fn every_pair_of_formats_keeps_the_records() {
                     continue;
                 };
                 let after = seen(&done.data, owned::dialect(second));
-                let (have, want) = (second.traits(), first.traits());
-                let control = want.producer && !have.producer && done.dropped.control_batches > 0;
-                assert!(control || before.len() == after.len(), "{path:?} {first:?} {second:?}");
-                for (b, a) in before.iter().zip(&after) {
-                    let at = format!("{path:?} {first:?} {second:?} offset {}", b.record.offset);
-                    assert_eq!((a.format, a.codec), (second, b.codec), "{at}");
-                    assert_eq!(a.record.offset, b.record.offset, "{at}");
-                    let timed = have.timestamps && want.timestamps;
-                    assert_eq!(a.record.timestamp, if timed { b.record.timestamp } else { -1 }, "{at}");
-                    assert_eq!((&a.record.key, &a.record.value), (&b.record.key, &b.record.value), "{at}");
-                    let carried = !matches!(have.headers, magicbyte::format::HeaderSupport::No);
-                    assert!(a.record.headers == b.record.headers || !carried, "{at}");
-                    if timed {
-                        assert_eq!(a.timestamp_type, b.timestamp_type, "{at}");
-                    }
-                }
-                if have.family == Family::Batch {
-                    assert_eq!(done.dropped, Dropped::default(), "{path:?} {first:?} {second:?}");
-                }
+                compare(
+                    &format!("{path:?} {first:?} {second:?}"),
+                    first,
+                    second,
+                    &before,
+                    &after,
+                    &done.dropped,
+                );
             }
         }
     }
     println!("{pairs} conversions, {refused} refused for a codec or a null header value");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn conversions_keep_what_the_table_says((first, fields, records) in any_batch()) {
+        let bytes = batch(first, &fields, &records);
+        let before = seen(&bytes, owned::dialect(first));
+        for second in Format::ALL {
+            match convert(&bytes, from(owned::dialect(first)), Conversion::new(second)) {
+                Ok(done) => {
+                    let after = seen(&done.data, owned::dialect(second));
+                    compare(&format!("{first:?} {second:?}"), first, second, &before, &after, &done.dropped);
+                    if let (Format::V2, Format::V3) | (Format::V3, Format::V2) = (first, second) {
+                        let back = to(&done.data, owned::dialect(second), first).data;
+                        let needless = !fields.ignore_message_attributes && first == Format::V3;
+                        if fields.codec == Codec::None && !needless {
+                            prop_assert!(back == bytes);
+                        }
+                        prop_assert_eq!(owned::read(&back, owned::dialect(first)).1, records.clone());
+                    }
+                }
+                Err(ConvertError::Write { error, .. }) => match error.flaw {
+                    EncodeFlaw::Codec(Codec::Zstd) => prop_assert!(!second.traits().producer),
+                    EncodeFlaw::NullHeaderValue { .. } => prop_assert_eq!(second, Format::Kip82b),
+                    flaw => prop_assert!(false, "{:?} {:?}: {}", first, second, flaw),
+                },
+                Err(error) => prop_assert!(false, "{}", error),
+            }
+        }
+    }
+
+    /// Hostile bytes give an answer, whatever they are made to be.
+    #[test]
+    fn damaged_batches_convert_or_are_refused((first, fields, records) in any_batch(), at: u16, change in 1_u8..) {
+        let mut bytes = batch(first, &fields, &records);
+        let at = usize::from(at) % bytes.len();
+        bytes[at] ^= change;
+        let options = Options { check_crc: false, ..from(owned::dialect(first)) };
+        for second in Format::ALL {
+            for mode in [Mode::FailFast, Mode::DropMalformed] {
+                for first_offset in [None, Some(0)] {
+                    let conversion = Conversion { first_offset, ..Conversion::new(second) };
+                    let _ = convert(&bytes, Options { mode, ..options }, conversion);
+                }
+            }
+        }
+    }
 }

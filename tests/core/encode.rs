@@ -307,7 +307,8 @@ fn any_record(format: Format) -> impl Strategy<Value = (u32, Owned)> {
     })
 }
 
-fn any_batch() -> impl Strategy<Value = (Format, BatchFields, Vec<Owned>)> {
+/// A batch of any format, with whatever that can carry.
+pub(crate) fn any_batch() -> impl Strategy<Value = (Format, BatchFields, Vec<Owned>)> {
     (0..Format::ALL.len()).prop_flat_map(|index| {
         let format = Format::ALL[index];
         let max_codec = format.traits().max_codec;

@@ -115,8 +115,8 @@ impl Writer<'_> {
 
     /// Bytes so far: exact without a codec, before compression with one. For batches that are cut by size.
     #[must_use]
-    pub fn size(&self) -> usize {
-        self.open.size(self.encoder, self.out)
+    pub const fn size(&self) -> usize {
+        self.open.size()
     }
 
     /// Records so far.

@@ -12,6 +12,7 @@ pub mod encode;
 pub mod encode_error;
 pub mod entry;
 pub mod error;
+mod fill;
 pub mod format;
 mod frame;
 pub mod head;

@@ -2,6 +2,7 @@
 
 use crate::codec::Codec;
 use crate::encode_error::{EncodeFlaw, MAX_HEADER_KEY};
+use crate::fill::Fill;
 use crate::head::TimestampType;
 use crate::header::{Header, HeaderLayout, Headers};
 use crate::record::Record;
@@ -103,6 +104,21 @@ impl<'a> NewHeaders<'a> {
             bytes += header.len(rules.layout);
         }
         Ok(bytes)
+    }
+
+    /// Fills them in, in [`HeaderLayout::Varint`]; [`NewHeaders::measure`] came before.
+    #[inline(always)]
+    pub(crate) fn fill(&self, fill: &mut Fill<'_>) {
+        let mut each = |header: &Header<'_>| {
+            fill.varint(header.key.len() as i32);
+            fill.bytes(header.key);
+            fill.nullable(header.value);
+        };
+        match self {
+            Self::List(list) => list.iter().for_each(each),
+            Self::Encoded(headers) if headers.layout() == HeaderLayout::Varint => fill.bytes(headers.bytes()),
+            Self::Encoded(headers) => headers.iter().for_each(|header| each(&header)),
+        }
     }
 
     /// Appends them; [`NewHeaders::measure`] came before.

@@ -3,9 +3,10 @@
 use crate::batch::decode::{NULL_KEY, NULL_VALUE};
 use crate::checksum::Checksum;
 use crate::encode_error::EncodeFlaw;
-use crate::header::{HeaderLayout, nullable_len, write_nullable};
+use crate::fill::Fill;
+use crate::header::{HeaderLayout, nullable_len};
 use crate::new_record::{HeaderRules, NewRecord};
-use crate::varint::{uvarint_len, varint_len, varlong_len, write_uvarint, write_varint, write_varlong};
+use crate::varint::{uvarint_len, varint_len, varlong_len, write_uvarint, write_varlong};
 
 /// No length may be over this.
 const MAX_SIZE: usize = i32::MAX as usize;
@@ -19,15 +20,17 @@ pub(crate) struct Deltas {
     pub(crate) offset: i32,
 }
 
-/// Appends one record of v2 (`ATTRIBUTES`) or of a v3 batch that leaves attributes out. What is refused leaves `out`
-/// as it was.
+/// Writes one record of v2 (`ATTRIBUTES`) or of a v3 batch that leaves attributes out behind the first `filled` bytes
+/// of `out`, over what is there, and returns where it ends. `out` grows as it has to; what is behind the end is scratch.
+/// What is refused leaves the filled bytes as they were.
 #[inline(always)]
 pub(crate) fn varint_record<const ATTRIBUTES: bool>(
     record: &NewRecord<'_>,
     deltas: Deltas,
     bounded: bool,
     out: &mut Vec<u8>,
-) -> Result<(), EncodeFlaw> {
+    filled: usize,
+) -> Result<usize, EncodeFlaw> {
     if !ATTRIBUTES && record.attributes != 0 {
         return Err(EncodeFlaw::RecordAttributes(record.attributes));
     }
@@ -43,17 +46,30 @@ pub(crate) fn varint_record<const ATTRIBUTES: bool>(
     if length > MAX_SIZE {
         return Err(EncodeFlaw::TooLarge("a record"));
     }
-    write_varint(length as i32, out);
-    if ATTRIBUTES {
-        out.push(record.attributes as u8);
+    let end = filled + varint_len(length as i32) + length;
+    if out.len() < end {
+        grow(out, end);
     }
-    write_varlong(deltas.timestamp, out);
-    write_varint(deltas.offset, out);
-    write_nullable(record.key, out);
-    write_nullable(record.value, out);
-    write_varint(count as i32, out);
-    record.headers.write(HeaderLayout::Varint, out);
-    Ok(())
+    let mut fill = Fill::new(&mut out[filled..end]);
+    fill.varint(length as i32);
+    if ATTRIBUTES {
+        fill.byte(record.attributes as u8);
+    }
+    fill.varlong(deltas.timestamp);
+    fill.varint(deltas.offset);
+    fill.nullable(record.key);
+    fill.nullable(record.value);
+    fill.varint(count as i32);
+    record.headers.fill(&mut fill);
+    debug_assert_eq!(fill.remaining(), 0);
+    Ok(end)
+}
+
+/// Makes place up to `end`, and some more: zeroing it in large pieces costs little.
+#[cold]
+fn grow(out: &mut Vec<u8>, end: usize) {
+    const PIECE: usize = 16 << 10;
+    out.resize(end.next_multiple_of(PIECE), 0);
 }
 
 /// Appends one record of KIP-82's draft B. What is refused leaves `out` as it was.

@@ -65,9 +65,10 @@ impl Carry<'_> {
                     self.dropped.tombstone_values += u64::from(value.is_some());
                     new.value = None;
                 }
-                (_, None) if rules.null_is_tombstone => self.dropped.null_values += 1,
+                (Some(false), None) if rules.null_is_tombstone => self.dropped.null_values += 1,
                 // It would turn into a delete.
-                (_, None) => return Err(EncodeFlaw::LiveNullValue),
+                (Some(false), None) => return Err(EncodeFlaw::LiveNullValue),
+                // Without a flag: a message of an older format in a wrapper of this one.
                 _ => {}
             }
             new.tombstone = None;

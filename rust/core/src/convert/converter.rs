@@ -102,7 +102,7 @@ impl Converter {
     }
 
     fn add_to_group(&mut self, entry: &Entry<'_>, out: &mut Vec<u8>) -> Result<(), ConvertError> {
-        let waiting = self.group.as_ref().map_or(0, |group| group.open.size(&self.encoder, &self.grouped));
+        let waiting = self.group.as_ref().map_or(0, |group| group.open.size());
         if waiting > 0 && waiting.saturating_add(entry.bytes.len()) > self.conversion.batch_bytes {
             self.finish(out)?;
         }

@@ -51,8 +51,7 @@ impl Batcher {
             return Err(EncodeFlaw::OffsetOrder { offset: record.offset, previous }.of(0));
         }
         let full = self.open.as_ref().is_some_and(|open| {
-            let size = open.size(&self.encoder, &self.bytes);
-            size.saturating_add(about(record)) > self.batch_bytes || !open.reaches(record.offset)
+            open.size().saturating_add(about(record)) > self.batch_bytes || !open.reaches(record.offset)
         });
         let before = if full { self.finish(out)? } else { None };
         let mut open = match self.open.take() {

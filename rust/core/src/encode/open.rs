@@ -38,6 +38,8 @@ pub(crate) struct Open {
     pub(super) start: usize,
     /// Room kept for the header.
     room: usize,
+    /// Where the records so far end, in the output or in the encoder's scratch. What is behind that is scratch too.
+    filled: usize,
     count: u32,
     base_offset: i64,
     base_timestamp: i64,
@@ -68,7 +70,10 @@ impl Open {
             _ => 0,
         };
         out.resize(start + room, 0);
-        encoder.records.clear();
+        let compressed = fields.codec != Codec::None;
+        if compressed && matches!(shape, Shape::Framed | Shape::Message) {
+            encoder.records.clear();
+        }
         let base_offset = fields.base_offset.unwrap_or(0);
         let base_timestamp = fields.base_timestamp.unwrap_or(-1);
         Ok(Self {
@@ -78,6 +83,7 @@ impl Open {
             lenient,
             start,
             room,
+            filled: if compressed { 0 } else { start + room },
             count: 0,
             base_offset,
             base_timestamp,
@@ -100,8 +106,9 @@ impl Open {
         self.count == 0 || i32::try_from(offset.wrapping_sub(self.base_offset)).is_ok()
     }
 
-    pub(crate) fn size(&self, encoder: &Encoder, out: &[u8]) -> usize {
-        out.len() - self.start + if self.compressed() { encoder.records.len() } else { 0 }
+    /// Bytes so far, before compression.
+    pub(crate) const fn size(&self) -> usize {
+        if self.compressed() { self.room + self.filled } else { self.filled - self.start }
     }
 
     #[inline(always)]
@@ -124,11 +131,13 @@ impl Open {
         let delta = record.offset.wrapping_sub(base_offset);
         let deltas =
             Deltas { timestamp: record.timestamp.wrapping_sub(base_timestamp), offset: delta as i32 };
-        match self.shape {
-            Shape::Full => varint_record::<true>(record, deltas, bounded, target),
-            Shape::Bare => varint_record::<false>(record, deltas, bounded, target),
-            Shape::Framed => framed_record(record, deltas, bounded, target),
-            Shape::Message => message(self.message(record, delta), record, bounded, target),
+        self.filled = match self.shape {
+            Shape::Full => varint_record::<true>(record, deltas, bounded, target, self.filled),
+            Shape::Bare => varint_record::<false>(record, deltas, bounded, target, self.filled),
+            Shape::Framed => framed_record(record, deltas, bounded, target).map(|()| target.len()),
+            Shape::Message => {
+                message(self.message(record, delta), record, bounded, target).map(|()| target.len())
+            }
         }
         .map_err(|flaw| flaw.of(at))?;
         self.base_offset = base_offset;
@@ -233,6 +242,9 @@ impl Open {
         if span.is_some_and(|span| self.last_offset.wrapping_sub(self.base_offset) > span && !self.lenient) {
             return Err(EncodeFlaw::OffsetRange { offset: self.last_offset, base: self.base_offset });
         }
+        if !self.compressed() {
+            out.truncate(self.filled);
+        }
         if compressed {
             let lz4 = match self.format {
                 Format::V0 => Lz4Checksum::Legacy,
@@ -240,7 +252,7 @@ impl Open {
             };
             encoder
                 .compressor
-                .compress(self.fields.codec, lz4, self.fields.level, &encoder.records, out)
+                .compress(self.fields.codec, lz4, self.fields.level, &encoder.records[..self.filled], out)
                 .map_err(|_| EncodeFlaw::Compress("the codec cannot compress"))?;
         }
         let size = out.len() - self.start;
