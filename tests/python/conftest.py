@@ -23,6 +23,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("broker")
         if "golden" in rooms:
             item.add_marker("golden")
+            # The selection that ships is enough for a quick run.
+            name = item.callspec.id if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ""
+            if name.startswith("golden/"):
+                item.add_marker("slow")
 
 
 @pytest.fixture(scope="session")

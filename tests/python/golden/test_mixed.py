@@ -18,6 +18,8 @@ from magicbyte import _core
 from golden import compare
 from golden.corpus import Case, Record, whole
 
+pytestmark = pytest.mark.slow
+
 
 @dataclass
 class Mixed:
