@@ -13,6 +13,8 @@ from ._core import (
     Scan,
     __version__,
 )
+from .conversion import Converted, convert, convert_file, detect, request_format
+from .encoding import encode, encode_batch, encode_batches
 from .errors import CorruptRecordError, IllegalStateError, MagicbyteError, UnsupportedCodecError
 from .log import Log, Segment
 from .raw import decode, decode_arrow, decode_batches
@@ -23,6 +25,7 @@ __all__ = [
     "DEFAULT_COLUMNS",
     "ConsumerRecord",
     "Control",
+    "Converted",
     "CorruptRecordError",
     "Header",
     "Headers",
@@ -37,7 +40,14 @@ __all__ = [
     "Segment",
     "UnsupportedCodecError",
     "__version__",
+    "convert",
+    "convert_file",
     "decode",
     "decode_arrow",
     "decode_batches",
+    "detect",
+    "encode",
+    "encode_batch",
+    "encode_batches",
+    "request_format",
 ]

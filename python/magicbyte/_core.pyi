@@ -94,6 +94,9 @@ class Headers:
     @property
     def all(self) -> dict[str, list[bytes | None]]: ...
     def to_list(self) -> list[tuple[str, bytes | None]]: ...
+    @staticmethod
+    def from_bytes(data: _Buffer) -> Headers: ...
+    def to_bytes(self) -> bytes: ...
     def copy(self) -> Headers: ...
     def close(self) -> None: ...
     @property
@@ -213,6 +216,26 @@ class Record:
 
 @final
 class RecordBatch:
+    def __new__(
+        cls,
+        *,
+        records: Iterable[Record] | None = None,
+        base_offset: int | None = None,
+        last_offset_delta: int | None = None,
+        codec: str = "none",
+        level: int | None = None,
+        timestamp_type: int = 0,
+        base_timestamp: int | None = None,
+        max_timestamp: int | None = None,
+        partition_leader_epoch: int = -1,
+        transactional: bool = False,
+        control: bool = False,
+        delete_horizon: bool | int = False,
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+        base_sequence: int = -1,
+        ignore_message_attributes: bool = True,
+    ) -> RecordBatch: ...
     @property
     def path(self) -> str | None: ...
     @property
@@ -263,6 +286,50 @@ class RecordBatch:
     def raw(self) -> bytes: ...
     @property
     def records(self) -> list[Record]: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    __hash__: None  # type: ignore[assignment]
+
+@final
+class EncodeIterator:
+    def __new__(
+        cls, records: Iterable[Any], format: str, base_offset: int, batch_size: int, given: dict[str, Any]
+    ) -> EncodeIterator: ...
+    def __iter__(self, /) -> EncodeIterator: ...
+    def __next__(self, /) -> bytes: ...
+
+@final
+class ConvertIterator:
+    def __new__(
+        cls,
+        parts: Sequence[Part],
+        to: str,
+        *,
+        format: str = "kafka",
+        codec: str | None = None,
+        level: int | None = None,
+        first_offset: int | None = None,
+        leader_epoch: int | None = None,
+        from_offset: int | None = None,
+        keep_older: bool = False,
+        null_is_tombstone: bool = False,
+        batch_size: int = ...,
+        check_crc: bool = True,
+        mode: str = "FAILFAST",
+        limits: Limits | None = None,
+    ) -> ConvertIterator: ...
+    def __iter__(self, /) -> ConvertIterator: ...
+    def __next__(self, /) -> bytes: ...
+    @property
+    def position(self) -> int: ...
+    @property
+    def dropped(self) -> dict[str, int]: ...
+    @property
+    def findings(self) -> list[_Finding]: ...
+
+def encode(records: Iterable[Any], format: str, base_offset: int, given: dict[str, Any]) -> bytes: ...
+def encode_batch(batch: RecordBatch, format: str, level: int | None) -> bytes: ...
+def detect(data: _Buffer) -> set[str]: ...
+def request_format(request: str, version: int, *, protocol: str = "kafka") -> str: ...
 
 @final
 class Scan:

@@ -5,12 +5,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use magicbyte::{Decompressor, Entry, Family, Head, HeaderLayout, Limits, Record as CoreRecord, Sink};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyString};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 
 use crate::error::Failure;
 use crate::headers::{Headers, Raw};
 use crate::keys::Keys;
+use crate::made::Made;
+use crate::new_batch;
 
 /// What all records of one batch share: one reference-counted block, and the batch's header.
 pub(crate) struct Shared {
@@ -144,23 +147,23 @@ impl Shared {
 #[pyclass(frozen, module = "magicbyte")]
 pub(crate) struct Record {
     #[pyo3(get)]
-    offset: i64,
+    pub(crate) offset: i64,
     #[pyo3(get)]
-    timestamp: i64,
+    pub(crate) timestamp: i64,
     #[pyo3(get)]
     effective_timestamp: i64,
     #[pyo3(get)]
     sequence: i32,
     #[pyo3(get)]
-    attributes: i8,
+    pub(crate) attributes: i8,
     #[pyo3(get)]
-    key: Option<Py<PyBytes>>,
+    pub(crate) key: Option<Py<PyBytes>>,
     #[pyo3(get)]
-    value: Option<Py<PyBytes>>,
+    pub(crate) value: Option<Py<PyBytes>>,
     #[pyo3(get)]
-    headers: Py<Headers>,
+    pub(crate) headers: Py<Headers>,
     #[pyo3(get)]
-    tombstone: Option<bool>,
+    pub(crate) tombstone: Option<bool>,
 }
 
 #[pymethods]
@@ -236,6 +239,10 @@ impl Record {
 
 /// One entry of a log: a batch, a message-set wrapper, or a message that stands alone. Its header is there at once; its
 /// records are read when `records` is asked for.
+///
+/// `RecordBatch(**fields, records=[Record(…)])` makes one to be written by `encode_batch`: the fields have the names of
+/// the attributes here, and what is not given is computed from the records as Kafka's own builder computes it. Such a
+/// batch has no bytes yet, so no `raw`, `crc` and `crc_ok`.
 #[pyclass(frozen, module = "magicbyte")]
 pub(crate) struct RecordBatch {
     pub(crate) block: Bytes,
@@ -245,25 +252,53 @@ pub(crate) struct RecordBatch {
     pub(crate) path: Option<Arc<Path>>,
     pub(crate) limits: Limits,
     pub(crate) keys: Arc<Keys>,
+    /// What it is made of, if it was not read.
+    pub(crate) made: Option<Box<Made>>,
 }
 
 impl RecordBatch {
-    fn entry(&self) -> Entry<'_> {
+    pub(crate) fn entry(&self) -> Entry<'_> {
         let bytes = self.block.get(self.at..self.at + self.head.size).unwrap_or_default();
         Entry { position: self.position, bytes, head: self.head }
     }
 
-    fn is_batch(&self) -> bool {
+    pub(crate) fn is_batch(&self) -> bool {
         self.head.format.traits().family == Family::Batch
     }
 
     fn is_wrapper(&self) -> bool {
-        !self.is_batch() && self.head.codec_id() != 0
+        self.made.is_none() && !self.is_batch() && self.head.codec_id() != 0
     }
 }
 
 #[pymethods]
 impl RecordBatch {
+    #[new]
+    #[pyo3(signature = (*, records=None, **fields))]
+    fn new(
+        py: Python<'_>,
+        records: Option<&Bound<'_, PyAny>>,
+        fields: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Self> {
+        let fields = new_batch::fields(fields)?;
+        let mut made = Made { fields, records: Vec::new() };
+        if let Some(records) = records.filter(|records| !records.is_none()) {
+            for record in records.try_iter()? {
+                made.records.push(record?.cast_into::<Record>()?.unbind());
+            }
+        }
+        Ok(Self {
+            block: Bytes::new(),
+            at: 0,
+            position: 0,
+            head: made.head(py),
+            path: None,
+            limits: Limits::default(),
+            keys: Arc::default(),
+            made: Some(Box::new(made)),
+        })
+    }
+
     /// The file, or None for bytes.
     #[getter]
     fn path(&self) -> Option<String> {
@@ -296,25 +331,25 @@ impl RecordBatch {
 
     /// The stored checksum.
     #[getter]
-    const fn crc(&self) -> u32 {
-        self.head.crc
+    fn crc(&self) -> PyResult<u32> {
+        Ok(self.stored()?.head.crc)
     }
 
     /// Whether the checksum is that of the bytes.
     #[getter]
-    fn crc_ok(&self) -> bool {
-        self.entry().check_crc().is_ok()
+    fn crc_ok(&self) -> PyResult<bool> {
+        Ok(self.stored()?.check_crc().is_ok())
     }
 
     /// Name of the codec: `none`, `gzip`, `snappy`, `lz4`, `zstd`; None for a number that the format does not have.
     #[getter]
-    fn codec(&self) -> Option<&'static str> {
+    pub(crate) fn codec(&self) -> Option<&'static str> {
         self.head.codec().map(magicbyte::Codec::name)
     }
 
     /// The offset that the batch's offsets count from. Of a wrapper this is known only by reading into it.
     #[getter]
-    fn base_offset(&self) -> PyResult<i64> {
+    pub(crate) fn base_offset(&self) -> PyResult<i64> {
         if !self.is_wrapper() {
             return Ok(self.head.base_offset);
         }
@@ -332,13 +367,13 @@ impl RecordBatch {
 
     /// `last_offset` − `base_offset`.
     #[getter]
-    fn last_offset_delta(&self) -> PyResult<i64> {
+    pub(crate) fn last_offset_delta(&self) -> PyResult<i64> {
         Ok(self.head.last_offset.wrapping_sub(self.base_offset()?))
     }
 
     /// −1 none (v0), 0 CreateTime, 1 LogAppendTime.
     #[getter]
-    const fn timestamp_type(&self) -> i8 {
+    pub(crate) const fn timestamp_type(&self) -> i8 {
         self.head.timestamp_type as i8
     }
 
@@ -362,19 +397,19 @@ impl RecordBatch {
 
     /// Whether it is part of a transaction (KIP-98).
     #[getter]
-    const fn transactional(&self) -> bool {
+    pub(crate) const fn transactional(&self) -> bool {
         self.head.is_transactional()
     }
 
     /// Whether it holds control records (KIP-98).
     #[getter]
-    const fn control(&self) -> bool {
+    pub(crate) const fn control(&self) -> bool {
         self.head.is_control()
     }
 
     /// Whether `base_timestamp` is a delete horizon (KIP-534).
     #[getter]
-    const fn delete_horizon(&self) -> bool {
+    pub(crate) const fn delete_horizon(&self) -> bool {
         self.head.delete_horizon().is_some()
     }
 
@@ -398,7 +433,10 @@ impl RecordBatch {
 
     /// v3: whether records carry no attributes byte. True where the format has no such choice.
     #[getter]
-    const fn ignore_message_attributes(&self) -> bool {
+    pub(crate) fn ignore_message_attributes(&self) -> bool {
+        if let Some(made) = &self.made {
+            return made.fields.ignore_message_attributes;
+        }
         match self.head.format {
             magicbyte::Format::V3 => self.head.ignores_message_attributes(),
             _ => true,
@@ -413,14 +451,17 @@ impl RecordBatch {
 
     /// The whole entry as it is stored.
     #[getter]
-    fn raw<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, self.entry().bytes)
+    fn raw<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        Ok(PyBytes::new(py, self.stored()?.bytes))
     }
 
     /// The records, in order. Raises `CorruptRecordError` when they are not sound; `records` of that error counts those
     /// that were.
     #[getter]
     fn records<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        if let Some(made) = &self.made {
+            return PyList::new(py, &made.records);
+        }
         let mut slots = Vec::new();
         let opened = crate::gate::detached(py, || {
             let own = self.block.slice(self.at..self.at + self.head.size);
@@ -443,6 +484,52 @@ impl RecordBatch {
             records.append(shared.record(py, slot)?)?;
         }
         Ok(records)
+    }
+
+    /// Equal are two batches whose fields and records are, wherever and however they are stored.
+    fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let Ok(other) = other.cast::<Self>() else { return Ok(py.NotImplemented()) };
+        let other = other.get();
+        let same = self.facts()? == other.facts()? && self.records(py)?.eq(other.records(py)?)?;
+        Ok(same.into_pyobject(py)?.to_owned().into_any().unbind())
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+        let (py, it) = (slf.py(), slf.get());
+        if it.made.is_none() {
+            let limits = crate::part::Limits(it.limits);
+            let args = (it.raw(py)?, it.format(), it.position, it.path(), Py::new(py, limits)?);
+            return Ok((slf.get_type().getattr("_stored")?, args.into_pyobject(py)?.into_any()));
+        }
+        let kwargs = PyDict::new(py);
+        new_batch::names(&it.fields()?, &kwargs)?;
+        kwargs.set_item("records", it.records(py)?)?;
+        crate::gate::rebuild(slf.as_any(), pyo3::types::PyTuple::empty(py), &kwargs)
+    }
+
+    #[staticmethod]
+    fn _stored(
+        raw: Bytes,
+        format: &str,
+        position: u64,
+        path: Option<std::path::PathBuf>,
+        limits: &crate::part::Limits,
+    ) -> PyResult<Self> {
+        let options = crate::arguments::options(format, false, "FAILFAST", Some(limits))?;
+        let head = match magicbyte::log::Walker::new(options, 0).step(&raw, true) {
+            magicbyte::Step::Entry(entry) => entry.head,
+            _ => return Err(PyValueError::new_err("no whole entry")),
+        };
+        Ok(Self {
+            block: raw,
+            at: 0,
+            position,
+            head,
+            path: path.map(Into::into),
+            limits: limits.0,
+            keys: Arc::default(),
+            made: None,
+        })
     }
 
     fn __repr__(&self) -> String {

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use magicbyte::Control as CoreControl;
+use magicbyte::{Control as CoreControl, Headers as CoreHeaders, NewRecord};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyString};
 
 use crate::batch::{Shared, Slot, Span};
 use crate::headers::Headers;
+use crate::new_batch::{Part, with_headers};
 
 /// What a control record says (KIP-98 and later): `type` is Kafka's name for it, `type_id` its number.
 #[pyclass(frozen, eq, module = "magicbyte")]
@@ -122,6 +123,41 @@ impl ConsumerRecord {
                 shared.python(py, *span).map(|bytes| bytes.into_any().unbind())
             }
             (Field::Stored(_), Origin::Made(_)) => None,
+        }
+    }
+
+    /// Hands this record on, to be written. A consumer does not see a record's own attributes byte, so it is 0.
+    pub(crate) fn with_new<T>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&NewRecord<'_>) -> PyResult<T>,
+    ) -> PyResult<T> {
+        let (key, value);
+        let (key, value) = match (&self.origin, &self.key, &self.value) {
+            (Origin::Read(shared, _), Field::Stored(key), Field::Stored(value)) => {
+                (key.map(|span| shared.bytes(span)), value.map(|span| shared.bytes(span)))
+            }
+            _ => {
+                let given = |field: &Field| self.field(py, field).into_pyobject(py);
+                key = Part::of(given(&self.key)?.as_any(), "key")?;
+                value = Part::of(given(&self.value)?.as_any(), "value")?;
+                (key.bytes(), value.bytes())
+            }
+        };
+        let new = NewRecord {
+            offset: self.offset,
+            timestamp: self.timestamp,
+            key,
+            value,
+            tombstone: self.tombstone,
+            ..NewRecord::default()
+        };
+        match (self.headers.get(py), &self.origin) {
+            (None, Origin::Read(shared, slot)) => {
+                let headers = CoreHeaders::parse(shared.bytes(slot.headers), slot.layout).unwrap_or_default();
+                work(&NewRecord { headers: headers.into(), ..new })
+            }
+            _ => with_headers(py, self.headers_ref(py)?.get(), new, work),
         }
     }
 

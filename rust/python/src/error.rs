@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 
 pyo3::import_exception!(magicbyte.errors, CorruptRecordError);
 pyo3::import_exception!(magicbyte.errors, IllegalStateError);
+pyo3::import_exception!(magicbyte.errors, UnsupportedCodecError);
 
 /// Why a read ended, and of which file.
 #[derive(Debug)]

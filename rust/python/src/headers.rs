@@ -4,14 +4,17 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use magicbyte::encode_error::MAX_HEADER_KEY;
 use magicbyte::{HeaderLayout, Headers as CoreHeaders};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::{PyBytes, PyIterator, PyList, PyString, PyTuple};
 
 use crate::batch::Shared;
-use crate::error::IllegalStateError;
+use crate::error::{Failure, IllegalStateError};
 use crate::header::Header;
+use crate::keys::Keys;
+use crate::part::bytes_of;
 
 /// Headers that no one has asked for yet, where they lie.
 #[derive(Clone)]
@@ -133,6 +136,22 @@ impl Headers {
             }
         }
         Ok(true)
+    }
+
+    /// Hands on the headers as they are encoded, where nobody has asked for them yet, else as a list.
+    pub(crate) fn with_raw_or_list<T>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(Result<CoreHeaders<'_>, &[Py<Header>]>) -> PyResult<T>,
+    ) -> PyResult<T> {
+        let taken = match &self.lock(py).items {
+            Items::Raw(raw) => Ok(raw.clone()),
+            Items::List(list) => Err(list.iter().map(|header| header.clone_ref(py)).collect::<Vec<_>>()),
+        };
+        match taken {
+            Ok(raw) => work(Ok(raw.core())),
+            Err(list) => work(Err(&list)),
+        }
     }
 
     fn matching(&self, py: Python<'_>, key: &str) -> PyResult<Vec<Py<Header>>> {
@@ -295,6 +314,37 @@ impl Headers {
             list.append((&header.get().key, &header.get().value))?;
         }
         Ok(list)
+    }
+
+    /// The headers that a header block of KIP-82's draft A holds: `(keyLength varint, key, valueLength varint, value)*`,
+    /// as records of v2 and v3 have them behind their count. Raises `CorruptRecordError` for bytes that are none.
+    #[staticmethod]
+    fn from_bytes(data: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let (py, data) = (data.py(), bytes_of(data)?);
+        let headers = CoreHeaders::parse(&data, HeaderLayout::Varint)
+            .map_err(|flaw| Failure::corrupt(flaw.at(0), None))?;
+        let (keys, mut list) = (Keys::default(), Vec::new());
+        for header in headers {
+            let (key, utf8) = keys.text(py, header.key);
+            let value = header.value.map(|value| PyBytes::new(py, value).unbind());
+            list.push(Py::new(py, Header { key, value, raw: (!utf8).then(|| header.key.into()) })?);
+        }
+        Ok(Self::from_list(list))
+    }
+
+    /// These headers as such a block. Raises `ValueError` for a key over 32,767 bytes.
+    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let mut block = Vec::new();
+        for (at, header) in self.all_of(py)?.iter().enumerate() {
+            let header = header.get();
+            let (key, value) = (header.key_bytes(py)?, header.value_bytes(py));
+            if key.len() > MAX_HEADER_KEY {
+                let text = format!("header {at}: a key of {} bytes is over {MAX_HEADER_KEY}", key.len());
+                return Err(pyo3::exceptions::PyValueError::new_err(text));
+            }
+            magicbyte::Header { key, value }.write(HeaderLayout::Varint, &mut block);
+        }
+        Ok(PyBytes::new(py, &block))
     }
 
     /// A copy that is open and independent.

@@ -130,6 +130,7 @@ impl BatchIterator {
             path: walk.plan.path(walk.part()),
             limits: walk.plan.options.limits,
             keys: Arc::clone(keys),
+            made: None,
         }))
     }
 }

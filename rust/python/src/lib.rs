@@ -4,12 +4,16 @@ mod arguments;
 mod batch;
 mod block;
 mod consumer_record;
+mod convert;
+mod encode;
 mod error;
 mod gate;
 mod header;
 mod headers;
 mod iterators;
 mod keys;
+mod made;
+mod new_batch;
 mod part;
 mod reader;
 mod scan;
@@ -22,6 +26,10 @@ mod _core {
     use crate::batch::{Record, RecordBatch};
     #[pymodule_export]
     use crate::consumer_record::{ConsumerRecord, Control};
+    #[pymodule_export]
+    use crate::convert::{ConvertIterator, detect, of_request};
+    #[pymodule_export]
+    use crate::encode::{EncodeIterator, encode, encode_batch};
     #[pymodule_export]
     use crate::header::Header;
     #[pymodule_export]

@@ -18,7 +18,7 @@ use crate::part::{From, Limits, Part};
 use crate::scan::Scan;
 
 /// What a reader passed over: path, position, kind, size, message.
-type Finding = (Option<String>, u64, &'static str, u64, String);
+pub(crate) type Finding = (Option<String>, u64, &'static str, u64, String);
 
 /// What is to be read and how. Shared by all iterators of one reader.
 #[derive(Debug)]
@@ -32,6 +32,16 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// Everything of some parts.
+    pub(crate) fn of(parts: Vec<Part>, options: Options) -> Self {
+        Self { parts, options, control: true, timestamps: None, map: false, findings: Arc::default() }
+    }
+
+    /// What was passed over so far.
+    pub(crate) fn findings(&self) -> Vec<Finding> {
+        self.findings.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Opens a part.
     pub(crate) fn open(&self, part: usize) -> Result<Entries<Bytestream>, Failure> {
         let it = &self.parts[part];
@@ -155,7 +165,7 @@ impl Reader {
     /// What was passed over so far: (path, position, kind, size, message).
     #[getter]
     fn findings(&self) -> Vec<Finding> {
-        self.0.findings.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.findings()
     }
 }
 
