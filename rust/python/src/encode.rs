@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use magicbyte::{
-    BatchFields, Decompressor, EncodeError, EncodeFlaw, Encoder, Format, NewRecord, Sink, Written,
+    BatchFields, Batcher, Decompressor, EncodeError, EncodeFlaw, Encoder, Format, NewRecord, Sink, Written,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;

@@ -18,6 +18,7 @@ mod part;
 mod reader;
 mod scan;
 mod segment;
+mod segment_writer;
 
 /// Kafka records as bytes.
 #[pyo3::pymodule]
@@ -44,6 +45,8 @@ mod _core {
     use crate::segment::{
         OffsetIndex, TimeIndex, aborted_transactions, leader_epochs, segment_name, topic_partition,
     };
+    #[pymodule_export]
+    use crate::segment_writer::{PartitionBuilder, partition_metadata};
 
     use pyo3::prelude::*;
 
