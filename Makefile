@@ -17,12 +17,12 @@ PYTEST := $(BIN)/python -m pytest
 QUICK  := not spark and not broker and not slow
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check lint format bench fuzz wheel clean build build-dev
+.PHONY: help demo test test-all check lint format bench fuzz wheel clean bench-peers build build-dev
 .DELETE_ON_ERROR:
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | while IFS="$$(printf '\t')" read -r name text; do \
-	  printf '  make %-10s %s\n' "$$name" "$$text"; done
+	  printf '  make %-11s %s\n' "$$name" "$$text"; done
 
 demo: build ## build everything and read a real Kafka log directory on local Spark: rows, headers, a summary by topic
 	$(BIN)/python examples/demo.py
@@ -48,9 +48,17 @@ format: $(VENV)/.dev ## put both languages into their standard format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: build $(VENV)/.dev ## criterion benches on the files A-H: MB/s and records/s for scan and columns
-	@if [ -f benches/Cargo.toml ]; then $(CARGO) bench --manifest-path benches/Cargo.toml; \
-	else $(CARGO) bench -p magicbyte --all-features; fi
+# Benches run on the last core, if the machine can pin, after a build on all of them.
+PIN := $(shell command -v taskset >/dev/null && echo "taskset -c $$(($$(nproc) - 1))")
+BENCH := $(CARGO) bench -p magicbyte --features arrow
+
+bench: ## MB/s and records/s of scan, columns and encoding on the files A-H: a table, then criterion (some minutes)
+	$(BENCH) --no-run
+	$(PIN) $(BENCH) --bench table
+	$(PIN) $(BENCH) --bench core
+
+bench-peers: $(VENV)/.dev ## magicbyte and other readers of Kafka records side by side (builds the peers first: many minutes)
+	$(BIN)/python benches/peers/run.py
 
 FUZZ_SECONDS ?= 60
 fuzz: ## fuzz every target for FUZZ_SECONDS (needs cargo-fuzz and a nightly toolchain)
