@@ -183,7 +183,7 @@ def whole() -> list[Case]:
 
 
 def vectors(dialect: str) -> Path | None:
-    """The vectors of a dialect; the selection has those of v0, v1, v2 and the malformed ones."""
+    """The vectors of a dialect."""
     shared = shared_directory()
     for directory in (DATA / "vectors", *((shared / "vectors",) if shared else ())):
         if (directory / f"{dialect}.jsonl").is_file():
