@@ -18,8 +18,7 @@ MESSAGE_SETS = {"v0", "v1", "kip87", "kip82a"}
 
 
 def lines(name: str) -> list[dict[str, Any]]:
-    path = vectors(name)
-    return [json.loads(line) for line in path.read_text().splitlines()] if path else []
+    return [json.loads(line) for line in vectors(name).read_text().splitlines()]
 
 
 VECTORS = [(dialect, number, line) for dialect in DIALECTS for number, line in enumerate(lines(dialect))]
