@@ -39,19 +39,23 @@ fn groups<const MAX: usize>(input: &mut Reader<'_>, field: &'static str) -> Resu
             input.set_rest(rest);
             Ok((a & 0x7f) as u64 | ((b & 0x7f) as u64) << 7 | (c as u64) << 14)
         }
-        _ => long::<MAX>(input, field),
+        _ => {
+            let (value, rest) = long::<MAX>(input.rest(), field)?;
+            input.set_rest(rest);
+            Ok(value)
+        }
     }
 }
 
+/// Takes the bytes and not the reader: a reader whose address is known elsewhere cannot live in registers.
+#[cold]
 #[inline(never)]
-fn long<const MAX: usize>(input: &mut Reader<'_>, field: &'static str) -> Result<u64, Flaw> {
-    let bytes = input.rest();
+fn long<'a, const MAX: usize>(bytes: &'a [u8], field: &'static str) -> Result<(u64, &'a [u8]), Flaw> {
     let mut value = 0u64;
     for (i, &byte) in bytes.iter().take(MAX).enumerate() {
         value |= ((byte & 0x7f) as u64) << (7 * i);
         if byte < 0x80 {
-            input.set_rest(&bytes[i + 1..]);
-            return Ok(value);
+            return Ok((value, &bytes[i + 1..]));
         }
     }
     Err(if bytes.len() < MAX { Flaw::PastEnd(field) } else { Flaw::Varint(field) })
