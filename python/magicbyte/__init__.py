@@ -19,6 +19,7 @@ from .errors import CorruptRecordError, IllegalStateError, MagicbyteError, Unsup
 from .log import Log, Segment
 from .raw import decode, decode_arrow, decode_batches
 from .records import ProducerRecord
+from .writer import Writer, convert_partition
 
 __all__ = [
     "COLUMNS",
@@ -39,9 +40,11 @@ __all__ = [
     "Scan",
     "Segment",
     "UnsupportedCodecError",
+    "Writer",
     "__version__",
     "convert",
     "convert_file",
+    "convert_partition",
     "decode",
     "decode_arrow",
     "decode_batches",

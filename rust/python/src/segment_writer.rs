@@ -107,6 +107,13 @@ impl PartitionBuilder {
         Ok(stretches.into_iter().map(python).collect())
     }
 
+    /// The offset after the last entry.
+    #[getter]
+    fn next_offset(&self, py: Python<'_>) -> i64 {
+        let state = self.state.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
+        state.next_offset.or(self.base_offset).unwrap_or(0)
+    }
+
     /// Closes the last segment: what stands beside it, the `leader-epoch-checkpoint`, and the next offset.
     fn finish<'py>(&self, py: Python<'py>) -> PyResult<(Option<Beside<'py>>, Bound<'py, PyBytes>, i64)> {
         let mut state = self.state.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
