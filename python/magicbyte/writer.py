@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import tempfile
@@ -219,8 +220,8 @@ def convert_partition(
     """Converts all of one partition into a partition directory, with memory for one batch only.
 
     ``log`` has one partition; a single segment file will do. Segments are cut anew by ``segment_bytes``, since sizes
-    change. ``progress`` is told the bytes that are behind. ``options`` and errors as in ``convert``; ``data`` of the
-    result is empty.
+    change. The topic's id is the one given, else that of the source's ``partition.metadata``. ``progress`` is told the
+    bytes that are behind. ``options`` and errors as in ``convert``; ``data`` of the result is empty.
     """
     if len(log.partitions) > 1:
         raise ValueError(f"{len(log.partitions)} partitions do not go into one directory")
@@ -232,7 +233,7 @@ def convert_partition(
         directory,
         segment_bytes=segment_bytes,
         index_interval=index_interval,
-        topic_id=topic_id,
+        topic_id=topic_id or _topic_id(log),
         read_format=dialect,
         base_offset=options.get("first_offset"),
     )
@@ -240,6 +241,18 @@ def convert_partition(
         for piece in _followed(iterator, progress):
             writer.append(piece)
     return Converted(b"", Counter(iterator.dropped), iterator.findings)
+
+
+def _topic_id(log: Log) -> str | None:
+    """The topic's id, where it stands beside the segments and is one."""
+    for segment in log.segments[:1]:
+        with contextlib.suppress(OSError, ValueError):
+            id = (
+                (Path(segment.path).parent / "partition.metadata").read_text("ascii").partition("topic_id: ")[2].strip()
+            )
+            _core.partition_metadata(id)
+            return id
+    return None
 
 
 def _followed(iterator: _core.ConvertIterator, progress: Callable[[int], object] | None) -> Iterator[bytes]:

@@ -23,6 +23,8 @@ __all__ = ["main"]
 COMMANDS = {
     "inspect": "What is in a log: segments, batches, codecs, header share, offsets, times.",
     "dump": "The records themselves, as text or JSON lines, headers and all.",
+    "convert": "A log in another format: v0 to v3 and the drafts of KIP-82 and KIP-87.",
+    "savings": "What the v3 proposal would save on a log, by topic, before and after compression.",
 }
 
 
