@@ -1,10 +1,14 @@
-//! A validity bitmap that grows bit by bit and can be cut back.
+//! A validity bitmap that grows and can be cut back. It takes no memory until a bit is unset: most columns have no
+//! nulls.
 
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
+
+const WORD: usize = u64::BITS as usize;
 
 /// Bits, least significant first, as Arrow has them. The last, unfinished word is kept apart.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bitmap {
+    /// Empty, as is `open`, while all bits are set.
     words: Vec<u64>,
     open: u64,
     len: usize,
@@ -12,13 +16,62 @@ pub(crate) struct Bitmap {
 }
 
 impl Bitmap {
-    #[inline(always)]
+    #[inline]
     pub(crate) fn push(&mut self, bit: bool) {
-        self.open |= u64::from(bit) << (self.len & 63);
-        self.unset += usize::from(!bit);
-        self.len += 1;
-        if self.len & 63 == 0 {
+        self.extend_run(bit, 1);
+    }
+
+    /// Appends the same bit so many times.
+    pub(crate) fn extend_run(&mut self, bit: bool, count: usize) {
+        if bit && self.unset == 0 {
+            self.len += count;
+            return;
+        }
+        self.materialise();
+        self.unset += if bit { 0 } else { count };
+        let mut left = count;
+        while left > 0 {
+            let at = self.len % WORD;
+            let part = left.min(WORD - at);
+            if bit {
+                self.open |= low_bits(part) << at;
+            }
+            self.advance(part);
+            left -= part;
+        }
+    }
+
+    /// Appends bits.
+    pub(crate) fn extend(&mut self, bits: impl Iterator<Item = bool>) {
+        self.materialise();
+        for bit in bits {
+            self.open |= u64::from(bit) << (self.len % WORD);
+            self.unset += usize::from(!bit);
+            self.advance(1);
+        }
+        self.settle();
+    }
+
+    /// Counts bits of the open word that do not go beyond it.
+    #[inline(always)]
+    fn advance(&mut self, bits: usize) {
+        self.len += bits;
+        if self.len.is_multiple_of(WORD) {
             self.words.push(self.open);
+            self.open = 0;
+        }
+    }
+
+    fn materialise(&mut self) {
+        if self.unset == 0 {
+            self.words.resize(self.len / WORD, u64::MAX);
+            self.open = low_bits(self.len % WORD);
+        }
+    }
+
+    fn settle(&mut self) {
+        if self.unset == 0 {
+            self.words.clear();
             self.open = 0;
         }
     }
@@ -28,23 +81,26 @@ impl Bitmap {
         if len >= self.len {
             return;
         }
-        let whole = len / 64;
-        let last = self.words.get(whole).copied().unwrap_or(self.open);
-        self.words.truncate(whole);
-        self.open = last & ((1u64 << (len & 63)) - 1);
+        if self.unset > 0 {
+            let whole = len / WORD;
+            let last = self.words.get(whole).copied().unwrap_or(self.open);
+            self.words.truncate(whole);
+            self.open = last & low_bits(len % WORD);
+            let set =
+                self.words.iter().chain([&self.open]).map(|word| word.count_ones() as usize).sum::<usize>();
+            self.unset = len - set;
+        }
         self.len = len;
-        let set: u32 = self.words.iter().map(|word| word.count_ones()).sum::<u32>() + self.open.count_ones();
-        self.unset = len - set as usize;
+        self.settle();
     }
 
-    /// Takes all bits out. The memory is Arrow's from here on: it is a 64th of the smallest column.
+    /// Takes all bits out.
     pub(crate) fn take(&mut self) -> BooleanBuffer {
-        let mut words = std::mem::take(&mut self.words);
-        if self.len & 63 != 0 {
-            words.push(self.open);
+        self.materialise();
+        let Self { mut words, open, len, .. } = std::mem::take(self);
+        if len % WORD != 0 {
+            words.push(open);
         }
-        let len = std::mem::take(&mut self.len);
-        (self.open, self.unset) = (0, 0);
         if cfg!(target_endian = "big") {
             words.iter_mut().for_each(|word| *word = word.to_le());
         }
@@ -54,12 +110,17 @@ impl Bitmap {
     /// Takes all bits out as validity; `None` where all are set, which Arrow reads as no nulls.
     pub(crate) fn take_validity(&mut self) -> Option<NullBuffer> {
         if self.unset == 0 {
-            *self = Self { words: std::mem::take(&mut self.words), ..Self::default() };
-            self.words.clear();
+            self.len = 0;
             return None;
         }
         Some(NullBuffer::new(self.take()))
     }
+}
+
+/// A word whose lowest `count` bits are set.
+#[inline(always)]
+const fn low_bits(count: usize) -> u64 {
+    if count >= WORD { u64::MAX } else { (1 << count) - 1 }
 }
 
 #[cfg(test)]
@@ -69,16 +130,28 @@ mod tests {
 
     proptest! {
         #[test]
-        fn is_a_list_of_bits(bits: Vec<bool>, cut in 0usize..300, more: Vec<bool>) {
+        fn is_a_list_of_bits(
+            bits: Vec<bool>,
+            run in (any::<bool>(), 0usize..200),
+            cut in 0usize..400,
+            more: Vec<bool>,
+            one: bool,
+        ) {
             let (mut map, mut model) = (Bitmap::default(), bits.clone());
             bits.iter().for_each(|&bit| map.push(bit));
+            map.extend_run(run.0, run.1);
+            model.extend(std::iter::repeat_n(run.0, run.1));
             map.truncate(cut);
             model.truncate(cut);
-            more.iter().for_each(|&bit| map.push(bit));
+            map.extend(more.iter().copied());
             model.extend(&more);
+            map.push(one);
+            model.push(one);
             prop_assert_eq!(map.len, model.len());
             let nulls = model.iter().filter(|bit| !**bit).count();
             prop_assert_eq!(map.unset, nulls);
+            let data = map.clone().take();
+            prop_assert_eq!(data.iter().collect::<Vec<_>>(), model.clone());
             match map.take_validity() {
                 None => prop_assert_eq!(nulls, 0),
                 Some(validity) => prop_assert_eq!(validity.iter().collect::<Vec<_>>(), model),

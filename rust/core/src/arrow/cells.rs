@@ -1,118 +1,260 @@
-//! Growing columns: byte strings by copy or by view, and values that hold for a whole batch of records.
+//! Growing columns of byte strings and lists: by copy, or by view.
 
 use std::sync::Arc;
 
 use arrow_array::types::{ByteArrayType, ByteViewType};
-use arrow_array::{
-    ArrayRef, BooleanArray, GenericByteArray, GenericByteViewArray, Int8Array, Int16Array, Int32Array,
-    Int64Array, StringArray,
-};
+use arrow_array::{ArrayRef, GenericByteArray, GenericByteViewArray, StringArray};
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::ArrowError;
 
 use super::bitmap::Bitmap;
-use super::pool::Pool;
+use super::pool::{Element, Pool};
+use crate::codec::Buffer as Bytes;
 use crate::header::key_text;
 
-/// Takes the buffers out of a growing vector and leaves one from the pool in its place.
-fn swap_out<T: super::pool::Element>(values: &mut Vec<T>, pool: &Arc<Pool>) -> Buffer {
-    pool.lend(std::mem::replace(values, pool.take()))
+/// A vector that grows in a buffer from the pool. It takes one when it is begun, not when the one before is handed
+/// out: until then that one may have come back, still in the processor's cache.
+#[derive(Debug)]
+pub(crate) struct Grown<T> {
+    pub(crate) values: Vec<T>,
+    /// How many there were last time.
+    usual: usize,
+}
+
+impl<T: Element> Grown<T> {
+    pub(crate) const fn new() -> Self {
+        Self { values: Vec::new(), usual: 0 }
+    }
+
+    pub(crate) fn begin(&mut self, pool: &Pool) {
+        if self.values.capacity() == 0 {
+            self.values = pool.take(self.usual);
+        }
+    }
+
+    pub(crate) fn take(&mut self) -> Vec<T> {
+        self.usual = self.values.len();
+        std::mem::take(&mut self.values)
+    }
+
+    pub(crate) fn lend(&mut self, pool: &Arc<Pool>) -> Buffer {
+        pool.lend(self.take())
+    }
+}
+
+/// Where a byte string lies in a batch's bytes, which never are 2 GiB. A length of −1 is null.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Span {
+    at: u32,
+    length: i32,
+}
+
+impl Span {
+    pub(crate) const NULL: Self = Self { at: 0, length: -1 };
+
+    /// The place of `value` in bytes that begin at the address `base`.
+    #[inline(always)]
+    pub(crate) fn of(value: Option<&[u8]>, base: usize) -> Self {
+        match value {
+            // An empty string may lie anywhere.
+            Some(value) => {
+                Self { at: (value.as_ptr() as usize).wrapping_sub(base) as u32, length: value.len() as i32 }
+            }
+            None => Self::NULL,
+        }
+    }
+
+    #[inline(always)]
+    const fn is_null(self) -> bool {
+        self.length < 0
+    }
+
+    #[inline(always)]
+    fn length(self) -> usize {
+        self.length.max(0) as usize
+    }
+
+    #[inline(always)]
+    fn bytes(self, bytes: &[u8]) -> &[u8] {
+        bytes.get(self.at as usize..).and_then(|rest| rest.get(..self.length())).unwrap_or_default()
+    }
+}
+
+/// The bytes that spans are of, and their place in the buffer that views point into.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place<'a> {
+    pub(crate) bytes: &'a [u8],
+    /// Where `bytes` begin in the buffer.
+    pub(crate) at: u32,
+    /// The buffer's number in the record batch.
+    pub(crate) buffer: u32,
 }
 
 /// Offsets of a list or byte-string column: one more than there are rows.
 #[derive(Debug)]
-pub(crate) struct Ends(Vec<i32>);
+pub(crate) struct Ends(Grown<i32>);
 
 impl Ends {
-    pub(crate) fn new(pool: &Pool) -> Self {
-        let mut ends = pool.take();
-        ends.push(0);
-        Self(ends)
+    pub(crate) const fn new() -> Self {
+        Self(Grown::new())
     }
 
-    #[inline(always)]
-    pub(crate) fn push(&mut self, end: usize) {
-        // Whoever fills a column keeps it below 2 GiB.
-        self.0.push(end as i32);
+    pub(crate) fn begin(&mut self, pool: &Pool) {
+        self.0.begin(pool);
+        if self.0.values.is_empty() {
+            self.0.values.push(0);
+        }
+    }
+
+    /// Appends rows of these lengths. Whoever fills a column keeps it below 2 GiB.
+    pub(crate) fn extend(&mut self, lengths: impl Iterator<Item = u32>) {
+        let mut end = self.last() as u32;
+        self.0.values.extend(lengths.map(|length| {
+            end = end.wrapping_add(length);
+            end as i32
+        }));
+    }
+
+    /// Appends a row without elements.
+    pub(crate) fn push_empty(&mut self) {
+        let last = self.last() as i32;
+        self.0.values.push(last);
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.0.len() - 1
+        self.0.values.len().saturating_sub(1)
     }
 
-    pub(crate) fn last(&self) -> usize {
-        self.0.last().map_or(0, |&end| end as usize)
+    fn last(&self) -> usize {
+        self.0.values.last().map_or(0, |&end| end as usize)
     }
 
     pub(crate) fn truncate(&mut self, rows: usize) {
-        self.0.truncate(rows + 1);
+        self.0.values.truncate(rows + 1);
     }
 
     pub(crate) fn take(&mut self, pool: &Arc<Pool>) -> OffsetBuffer<i32> {
-        let buffer = swap_out(&mut self.0, pool);
-        self.0.push(0);
-        OffsetBuffer::new(ScalarBuffer::from(buffer))
+        if self.0.values.is_empty() {
+            self.0.values.push(0);
+        }
+        OffsetBuffer::new(ScalarBuffer::from(self.0.lend(pool)))
     }
 }
+
+/// Strings up to this long are copied in one piece of constant size, which is two moves instead of a call. What
+/// comes too much is overwritten by the next string.
+const PIECE: usize = 32;
+/// And up to twice this long in two.
+const LONG: usize = 64;
+/// Bytes of a batch up to which a column takes room for all of them, instead of adding up what it needs.
+const SMALL: usize = 256 << 10;
 
 /// Byte strings, copied one behind the other.
 #[derive(Debug)]
 pub(crate) struct Copied {
     ends: Ends,
-    data: Vec<u8>,
+    data: Bytes,
+    /// How many bytes there were last time.
+    usual: usize,
     valid: Bitmap,
 }
 
 impl Copied {
-    fn new(pool: &Pool) -> Self {
-        Self { ends: Ends::new(pool), data: pool.take(), valid: Bitmap::default() }
+    fn new() -> Self {
+        Self { ends: Ends::new(), data: Bytes::new(), usual: 0, valid: Bitmap::default() }
     }
 
-    #[inline(always)]
-    fn push(&mut self, value: Option<&[u8]>) {
-        if let Some(value) = value {
-            self.data.extend_from_slice(value);
+    fn begin(&mut self, pool: &Pool) {
+        self.ends.begin(pool);
+        if self.data.capacity() == 0 {
+            self.data = Bytes::from_vec(pool.take_scratch(self.usual));
         }
-        self.ends.push(self.data.len());
-        self.valid.push(value.is_some());
     }
+
+    /// Returns how many are null.
+    fn extend(&mut self, bytes: &[u8], spans: impl ExactSizeIterator<Item = Span> + Clone) -> usize {
+        let (row, start) = (self.ends.0.values.len(), self.data.len());
+        self.ends.0.values.resize(row + spans.len(), 0);
+        // The strings of one column do not overlap, so they take no more than the bytes they lie in.
+        let most = match bytes.len() {
+            length @ ..=SMALL => length,
+            _ => spans.clone().map(Span::length).sum(),
+        };
+        let room = self.data.room(most + PIECE, usize::MAX);
+        let (mut to, mut nulls) = (0, 0);
+        for (span, end) in spans.zip(&mut self.ends.0.values[row..]) {
+            copy(bytes, span, room, to);
+            to += span.length();
+            *end = (start + to) as i32;
+            nulls += usize::from(span.is_null());
+        }
+        self.data.advance(to);
+        nulls
+    }
+
+    fn take_data(&mut self, pool: &Arc<Pool>) -> Buffer {
+        let (memory, filled) = std::mem::take(&mut self.data).into_parts();
+        self.usual = filled;
+        pool.lend(memory).slice_with_length(0, filled)
+    }
+}
+
+/// Copies the string to `to` and perhaps some bytes more, in moves of constant size where it is short.
+#[inline(always)]
+fn copy(bytes: &[u8], span: Span, room: &mut [u8], to: usize) {
+    let length = span.length();
+    if length <= PIECE {
+        let source = bytes.get(span.at as usize..).and_then(<[u8]>::first_chunk::<PIECE>);
+        let target = room.get_mut(to..).and_then(<[u8]>::first_chunk_mut::<PIECE>);
+        if let (Some(source), Some(target)) = (source, target) {
+            *target = *source;
+            return;
+        }
+    }
+    let source = span.bytes(bytes);
+    let target = &mut room[to..to + source.len()];
+    // Two moves that overlap reach every length between one and two of them.
+    if length <= 2 * LONG
+        && let (Some(first), Some(last)) = (source.first_chunk::<LONG>(), source.last_chunk::<LONG>())
+    {
+        if let Some(target) = target.first_chunk_mut() {
+            *target = *first;
+        }
+        if let Some(target) = target.last_chunk_mut() {
+            *target = *last;
+        }
+        return;
+    }
+    target.copy_from_slice(source);
 }
 
 /// Byte strings as 16-byte views: up to 12 bytes within the view, longer ones by their place in a buffer.
 #[derive(Debug)]
 pub(crate) struct Viewed {
-    views: Vec<u128>,
+    views: Grown<u128>,
     valid: Bitmap,
 }
 
-/// Where viewed bytes lie: the address that offsets count from, and the buffer's number in the record batch.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Origin {
-    pub(crate) address: usize,
-    pub(crate) buffer: u32,
-}
+/// Longest string that a view holds in itself.
+const INLINE: usize = 12;
 
-impl Viewed {
-    #[inline(always)]
-    fn push(&mut self, value: Option<&[u8]>, origin: Origin) {
-        self.valid.push(value.is_some());
-        let bytes = value.unwrap_or_default();
-        self.views.push(match bytes.first_chunk::<4>() {
-            Some(prefix) if bytes.len() > 12 => {
-                let at = (bytes.as_ptr() as usize).wrapping_sub(origin.address) as u32;
-                let prefix = u32::from_le_bytes(*prefix);
-                bytes.len() as u128
-                    | u128::from(prefix) << 32
-                    | u128::from(origin.buffer) << 64
-                    | u128::from(at) << 96
-            }
-            _ => {
-                let mut view = [0u8; 16];
-                view[0] = bytes.len() as u8;
-                view[4..4 + bytes.len()].copy_from_slice(bytes);
-                u128::from_le_bytes(view)
-            }
-        });
+#[inline(always)]
+fn view(place: Place<'_>, span: Span) -> u128 {
+    let bytes = span.bytes(place.bytes);
+    let length = bytes.len() as u128;
+    match bytes.first_chunk::<4>() {
+        Some(prefix) if bytes.len() > INLINE => {
+            let at = place.at.wrapping_add(span.at);
+            length
+                | u128::from(u32::from_le_bytes(*prefix)) << 32
+                | u128::from(place.buffer) << 64
+                | u128::from(at) << 96
+        }
+        _ => {
+            let mut view = [0u8; 16];
+            view[4..4 + bytes.len()].copy_from_slice(bytes);
+            u128::from_le_bytes(view) | length
+        }
     }
 }
 
@@ -126,31 +268,52 @@ pub(crate) enum Strings {
 /// How far a column was, to cut it back to.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Mark {
-    pub(crate) rows: usize,
+    rows: usize,
     bytes: usize,
 }
 
 impl Strings {
-    pub(crate) fn new(views: bool, pool: &Pool) -> Self {
+    pub(crate) fn new(views: bool) -> Self {
         if views {
-            Self::Viewed(Viewed { views: pool.take(), valid: Bitmap::default() })
+            Self::Viewed(Viewed { views: Grown::new(), valid: Bitmap::default() })
         } else {
-            Self::Copied(Copied::new(pool))
+            Self::Copied(Copied::new())
         }
     }
 
-    #[inline(always)]
-    pub(crate) fn push(&mut self, value: Option<&[u8]>, origin: Origin) {
+    /// Takes memory from the pool, if there is none.
+    pub(crate) fn begin(&mut self, pool: &Pool) {
         match self {
-            Self::Copied(column) => column.push(value),
-            Self::Viewed(column) => column.push(value, origin),
+            Self::Copied(column) => column.begin(pool),
+            Self::Viewed(column) => column.views.begin(pool),
         }
+    }
+
+    pub(crate) fn extend(&mut self, place: Place<'_>, spans: impl ExactSizeIterator<Item = Span> + Clone) {
+        let (valid, nulls) = match self {
+            Self::Copied(column) => {
+                let nulls = column.extend(place.bytes, spans.clone());
+                (&mut column.valid, nulls)
+            }
+            Self::Viewed(column) => {
+                column.views.values.extend(spans.clone().map(|span| view(place, span)));
+                (&mut column.valid, spans.clone().map(|span| usize::from(span.is_null())).sum())
+            }
+        };
+        match spans.len() {
+            rows if nulls == 0 || nulls == rows => valid.extend_run(nulls == 0, rows),
+            _ => valid.extend(spans.map(|span| !span.is_null())),
+        }
+    }
+
+    pub(crate) fn push_null(&mut self) {
+        self.extend(Place { bytes: &[], at: 0, buffer: 0 }, [Span::NULL].into_iter());
     }
 
     pub(crate) fn mark(&self) -> Mark {
         match self {
             Self::Copied(column) => Mark { rows: column.ends.len(), bytes: column.data.len() },
-            Self::Viewed(column) => Mark { rows: column.views.len(), bytes: 0 },
+            Self::Viewed(column) => Mark { rows: column.views.values.len(), bytes: 0 },
         }
     }
 
@@ -162,7 +325,7 @@ impl Strings {
                 column.valid.truncate(to.rows);
             }
             Self::Viewed(column) => {
-                column.views.truncate(to.rows);
+                column.views.values.truncate(to.rows);
                 column.valid.truncate(to.rows);
             }
         }
@@ -172,7 +335,7 @@ impl Strings {
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Copied(column) => column.data.len() + 4 * column.ends.len(),
-            Self::Viewed(column) => 16 * column.views.len(),
+            Self::Viewed(column) => 16 * column.views.values.len(),
         }
     }
 
@@ -191,7 +354,7 @@ impl Strings {
         match self {
             Self::Copied(column) => {
                 let ends = column.ends.take(pool);
-                let data = swap_out(&mut column.data, pool);
+                let data = column.take_data(pool);
                 let valid = column.valid.take_validity();
                 match GenericByteArray::<B>::try_new(ends.clone(), data.clone(), valid.clone()) {
                     Ok(array) => Ok(Arc::new(array)),
@@ -200,7 +363,7 @@ impl Strings {
                 }
             }
             Self::Viewed(column) => {
-                let views: ScalarBuffer<u128> = swap_out(&mut column.views, pool).into();
+                let views: ScalarBuffer<u128> = column.views.lend(pool).into();
                 let valid = column.valid.take_validity();
                 match GenericByteViewArray::<V>::try_new(views.clone(), buffers.to_vec(), valid.clone()) {
                     Ok(array) => Ok(Arc::new(array)),
@@ -233,60 +396,4 @@ fn repaired_views(
     let binary = arrow_array::BinaryViewArray::try_new(views, buffers.to_vec(), valid)?;
     let text: arrow_array::StringViewArray = binary.iter().map(|bytes| bytes.map(key_text)).collect();
     Ok(Arc::new(text))
-}
-
-/// A value that all records of a batch share.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Shared {
-    Null,
-    Int(i64),
-    Bool(bool),
-    Text(Arc<str>),
-}
-
-/// A column whose values come in runs.
-#[derive(Debug, Default)]
-pub(crate) struct Runs {
-    runs: Vec<(Shared, usize)>,
-}
-
-impl Runs {
-    pub(crate) fn push(&mut self, value: Shared, rows: usize) {
-        match self.runs.last_mut() {
-            _ if rows == 0 => {}
-            Some((last, count)) if *last == value => *count += rows,
-            _ => self.runs.push((value, rows)),
-        }
-    }
-
-    fn each<T>(&mut self, value: impl Fn(&Shared) -> Option<T>) -> impl Iterator<Item = Option<T>>
-    where
-        T: Clone,
-    {
-        let runs: Vec<_> = self.runs.drain(..).map(|(shared, rows)| (value(&shared), rows)).collect();
-        runs.into_iter().flat_map(|(value, rows)| std::iter::repeat_n(value, rows))
-    }
-
-    pub(crate) fn take(&mut self, data_type: &arrow_schema::DataType) -> ArrayRef {
-        use arrow_schema::DataType;
-        let int = |shared: &Shared| match shared {
-            Shared::Int(value) => Some(*value),
-            _ => None,
-        };
-        match data_type {
-            DataType::Boolean => {
-                let bit = |shared: &Shared| if let Shared::Bool(bit) = shared { Some(*bit) } else { None };
-                Arc::new(self.each(bit).collect::<BooleanArray>())
-            }
-            DataType::Int8 => Arc::new(self.each(|s| int(s).map(|v| v as i8)).collect::<Int8Array>()),
-            DataType::Int16 => Arc::new(self.each(|s| int(s).map(|v| v as i16)).collect::<Int16Array>()),
-            DataType::Int32 => Arc::new(self.each(|s| int(s).map(|v| v as i32)).collect::<Int32Array>()),
-            DataType::Int64 => Arc::new(self.each(int).collect::<Int64Array>()),
-            _ => {
-                let text =
-                    |s: &Shared| if let Shared::Text(text) = s { Some(Arc::clone(text)) } else { None };
-                Arc::new(self.each(text).collect::<StringArray>())
-            }
-        }
-    }
 }

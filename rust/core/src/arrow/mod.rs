@@ -5,10 +5,15 @@ mod bitmap;
 mod builder;
 mod cells;
 mod column;
+mod fill;
 mod pool;
+mod runs;
 mod scan;
 
 pub use builder::{Builder, Flavor, Shape};
 pub use column::Column;
 pub use pool::Pool;
 pub use scan::{Columnar, Pulled, ReadError};
+
+#[cfg(test)]
+mod tests;

@@ -49,17 +49,30 @@ impl Pool {
         Arc::default()
     }
 
-    /// An empty buffer, with the memory of one that was used before if there is one.
-    pub(crate) fn take<T: Element>(&self) -> Vec<T> {
+    /// An empty buffer; see [`Pool::take_scratch`].
+    pub(crate) fn take<T: Element>(&self, want: usize) -> Vec<T> {
+        let mut found = self.take_scratch(want);
+        found.clear();
+        found
+    }
+
+    /// A buffer with whatever it held before: the tightest that has room for `want` elements, else the roomiest, so
+    /// that small columns do not take away the memory of large ones.
+    pub(crate) fn take_scratch<T: Element>(&self, want: usize) -> Vec<T> {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(found) = T::list(&mut free).pop() else { return Vec::new() };
+        let list = T::list(&mut free);
+        let rank = |(_, buffer): &(usize, &Vec<T>)| match buffer.capacity() {
+            room if room >= want => (0, room),
+            room => (1, usize::MAX - room),
+        };
+        let Some((best, _)) = list.iter().enumerate().min_by_key(rank) else { return Vec::new() };
+        let found = list.swap_remove(best);
         free.held -= found.capacity() * size_of::<T>();
         found
     }
 
-    fn give<T: Element>(&self, mut buffer: Vec<T>) {
+    fn give<T: Element>(&self, buffer: Vec<T>) {
         let size = buffer.capacity() * size_of::<T>();
-        buffer.clear();
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         if size > 0 && free.held + size <= KEEP {
             free.held += size;
@@ -109,7 +122,17 @@ mod tests {
         assert_eq!(pool.held(), 0);
         drop(slice);
         assert_eq!(pool.held(), 24);
-        assert!(pool.take::<i64>().capacity() >= 3);
+        assert!(pool.take::<i64>(1).capacity() >= 3);
         assert_eq!(pool.held(), 0);
+    }
+
+    #[test]
+    fn the_tightest_that_fits_else_the_roomiest() {
+        let pool = Pool::new();
+        drop([10, 1000, 100].map(|room| pool.lend(Vec::<u8>::with_capacity(room))));
+        assert_eq!(pool.take::<u8>(50).capacity(), 100);
+        assert_eq!(pool.take::<u8>(5000).capacity(), 1000);
+        assert_eq!(pool.take::<u8>(0).capacity(), 10);
+        assert_eq!(pool.take::<u8>(0).capacity(), 0);
     }
 }

@@ -10,7 +10,7 @@ use arrow_schema::ArrowError;
 
 use super::builder::Builder;
 use crate::codec::{Buffer, Codec, Decompressor};
-use crate::entry::{Entry, Payload};
+use crate::entry::Entry;
 use crate::error::Error;
 use crate::limits::Limits;
 use crate::log::{Damage, Mode};
@@ -148,7 +148,7 @@ impl Columnar {
         let done = match (self.builder.wants_views(), entry.is_compressed()) {
             (false, _) => {
                 let opened = entry.open(&mut self.decompressor, &self.limits, &mut self.buffer);
-                opened.and_then(|payload| fill(&mut self.builder, &self.limits, entry, &payload))
+                opened.and_then(|payload| self.builder.fill(entry, &payload, &self.limits))
             }
             (true, false) => self.view(entry, origin),
             (true, true) => self.view_decompressed(entry),
@@ -169,13 +169,13 @@ impl Columnar {
             let end = (slice + REACH + entry.bytes.len()).min(buffer.len());
             self.builder.set_origin(&buffer.slice_with_length(slice, end - slice));
             let payload = entry.payload(&[], None)?;
-            return fill(&mut self.builder, &self.limits, entry, &payload);
+            return self.builder.fill(entry, &payload, &self.limits);
         }
         let copy = ArrowBuffer::from(entry.bytes.to_vec());
         let owned = Entry { bytes: &copy, ..*entry };
         self.builder.set_origin(&copy);
         let payload = owned.payload(&[], None)?;
-        fill(&mut self.builder, &self.limits, &owned, &payload)
+        self.builder.fill(&owned, &payload, &self.limits)
     }
 
     /// Views of what an entry decompresses to, which the record batch then owns.
@@ -185,7 +185,7 @@ impl Columnar {
         let bytes = Arc::new(own);
         self.builder.set_origin(&bytes::Bytes::from_owner(Shared(Arc::clone(&bytes))).into());
         let payload = entry.payload(&bytes, cut)?;
-        fill(&mut self.builder, &self.limits, entry, &payload)
+        self.builder.fill(entry, &payload, &self.limits)
     }
 
     /// Takes the rows read so far, `None` where there are none.
@@ -194,26 +194,6 @@ impl Columnar {
             return Ok(None);
         }
         self.builder.finish().map(Some).map_err(ReadError::Arrow)
-    }
-}
-
-/// Decodes a batch into the columns, whole or not at all.
-fn fill(
-    builder: &mut Builder,
-    limits: &Limits,
-    entry: &Entry<'_>,
-    payload: &Payload<'_>,
-) -> Result<(), Error> {
-    builder.begin(&entry.head);
-    match payload.decode(limits, builder) {
-        Ok(_) => {
-            builder.commit(&entry.head, payload.base_offset(), entry.position);
-            Ok(())
-        }
-        Err(error) => {
-            builder.rollback();
-            Err(error)
-        }
     }
 }
 

@@ -34,6 +34,18 @@ impl Buffer {
         self.bytes
     }
 
+    /// All memory, and how many bytes of it are filled.
+    #[cfg(feature = "arrow")]
+    pub(crate) fn into_parts(self) -> (Vec<u8>, usize) {
+        (self.bytes, self.filled)
+    }
+
+    /// Cuts back to `len` filled bytes.
+    #[cfg(feature = "arrow")]
+    pub(crate) fn truncate(&mut self, len: usize) {
+        self.filled = self.filled.min(len);
+    }
+
     /// The filled bytes.
     #[must_use]
     pub fn as_slice(&self) -> &[u8] {
@@ -81,7 +93,7 @@ impl Buffer {
     /// All memory behind the filled bytes, at least `want` bytes of it, but none beyond `limit` bytes in all.
     ///
     /// Grows by doubling, so that a caller who asks for a little at a time copies each byte only a few times.
-    pub(super) fn room(&mut self, want: usize, limit: usize) -> &mut [u8] {
+    pub(crate) fn room(&mut self, want: usize, limit: usize) -> &mut [u8] {
         let need = self.filled.saturating_add(want).min(limit);
         if self.bytes.len() < need {
             let grown = need.max(self.bytes.len().saturating_mul(2)).min(limit);
@@ -93,7 +105,7 @@ impl Buffer {
     }
 
     /// Counts `bytes` of the room as filled.
-    pub(super) fn advance(&mut self, bytes: usize) {
+    pub(crate) fn advance(&mut self, bytes: usize) {
         self.filled = (self.filled + bytes).min(self.bytes.len());
     }
 }

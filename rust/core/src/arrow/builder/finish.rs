@@ -34,10 +34,7 @@ impl Builder {
         let valid = self.validity(rows);
         self.null_rows.clear();
         let mut arrays: Vec<ArrayRef> = Vec::with_capacity(self.shape.columns.len());
-        let timestamps = self.timestamps.as_mut().map(|column| {
-            let full = std::mem::replace(column, self.pool.take());
-            ScalarBuffer::<i64>::from(self.pool.lend(full))
-        });
+        let timestamps = self.finish_timestamps();
         for column in self.shape.columns.clone() {
             let array = match column {
                 Column::Key => strings(self.key.as_mut(), &buffers, &self.pool)?,
@@ -45,22 +42,24 @@ impl Builder {
                 Column::Headers => self.finish_headers(&buffers, valid.as_ref())?,
                 Column::RawHeaderKeys => self.finish_raw_keys(valid.as_ref())?,
                 Column::Offset => {
-                    let full = self.offsets.as_mut().map(|c| std::mem::replace(c, self.pool.take()));
-                    let values = ScalarBuffer::<i64>::from(self.pool.lend(full.unwrap_or_default()));
+                    let column = self.offsets.as_mut().ok_or_else(missing)?;
+                    let values = ScalarBuffer::<i64>::from(column.lend(&self.pool));
                     Arc::new(Int64Array::try_new(values, valid.clone())?)
                 }
                 Column::Sequence => {
-                    let full = self.sequences.as_mut().map(|c| std::mem::replace(c, self.pool.take()));
-                    let values = ScalarBuffer::<i32>::from(self.pool.lend(full.unwrap_or_default()));
+                    let column = self.sequences.as_mut().ok_or_else(missing)?;
+                    let values = ScalarBuffer::<i32>::from(column.lend(&self.pool));
                     Arc::new(Int32Array::try_new(values, valid.clone())?)
                 }
                 Column::TimestampMs => {
-                    let values = timestamps.clone().unwrap_or_default();
+                    let values = timestamps.milliseconds.clone().unwrap_or_default();
                     Arc::new(Int64Array::try_new(values, valid.clone())?)
                 }
                 Column::Timestamp => {
-                    let values = timestamps.clone().unwrap_or_default();
-                    self.microseconds(&values, valid.as_ref())
+                    let nulls = NullBuffer::union(timestamps.nulls.as_ref(), valid.as_ref());
+                    let values = timestamps.microseconds.clone().unwrap_or_default();
+                    let array = TimestampMicrosecondArray::try_new(values, nulls)?;
+                    Arc::new(array.with_data_type(Column::Timestamp.data_type(self.shape.flavor)))
                 }
                 Column::Tombstone => {
                     let bits = self.tombstones.as_mut().map(Bitmap::take);
@@ -70,7 +69,7 @@ impl Builder {
                 shared => {
                     let found = self.shared.iter_mut().find(|(column, _)| *column == shared);
                     let (_, runs) = found.ok_or_else(missing)?;
-                    runs.take(&shared.data_type(self.shape.flavor))
+                    runs.take(&shared.data_type(self.shape.flavor))?
                 }
             };
             arrays.push(array);
@@ -79,22 +78,31 @@ impl Builder {
         RecordBatch::try_new_with_options(self.schema(), arrays, &options)
     }
 
-    /// Milliseconds to microseconds. What does not fit 64 bits that way is null: `timestampMs` has it.
-    fn microseconds(&self, values: &[i64], valid: Option<&NullBuffer>) -> ArrayRef {
+    /// Milliseconds as they are, and as microseconds. What does not fit 64 bits that way is null there.
+    fn finish_timestamps(&mut self) -> Timestamps {
         const LEAST: i64 = i64::MIN / 1000;
         const MOST: i64 = i64::MAX / 1000;
-        let mut micros: Vec<i64> = self.pool.take();
-        micros.extend(values.iter().map(|ms| ms.wrapping_mul(1000)));
-        let is_null = |ms: i64| !(LEAST..=MOST).contains(&ms) || (ms == -1 && !self.shape.flavor.spark);
-        let nulls = if values.iter().fold(false, |any, &ms| any | is_null(ms)) {
-            let mine = NullBuffer::from_iter(values.iter().map(|&ms| !is_null(ms)));
-            NullBuffer::union(Some(&mine), valid)
+        let mut found = Timestamps::default();
+        let Some(column) = &mut self.timestamps else { return found };
+        let mut times = column.take();
+        let has = |column: Column| self.shape.columns.contains(&column);
+        let (want_micros, want_millis) = (has(Column::Timestamp), has(Column::TimestampMs));
+        let is_null = |ms: i64| !(LEAST..=MOST).contains(&ms) | ((ms == -1) & !self.shape.flavor.spark);
+        if want_micros && times.iter().fold(false, |any, &ms| any | is_null(ms)) {
+            found.nulls = Some(times.iter().map(|&ms| !is_null(ms)).collect());
+        }
+        if want_millis {
+            if want_micros {
+                let mut micros = self.pool.take(times.len());
+                micros.extend(times.iter().map(|ms: &i64| ms.wrapping_mul(1000)));
+                found.microseconds = Some(self.pool.lend(micros).into());
+            }
+            found.milliseconds = Some(self.pool.lend(times).into());
         } else {
-            valid.cloned()
-        };
-        let values = ScalarBuffer::<i64>::from(self.pool.lend(micros));
-        let array = TimestampMicrosecondArray::new(values, nulls);
-        Arc::new(array.with_data_type(Column::Timestamp.data_type(self.shape.flavor)))
+            times.iter_mut().for_each(|ms| *ms = ms.wrapping_mul(1000));
+            found.microseconds = Some(self.pool.lend(times).into());
+        }
+        found
     }
 
     fn finish_headers(
@@ -121,6 +129,14 @@ impl Builder {
         let ends = raw.ends.take(&self.pool);
         Ok(Arc::new(ListArray::try_new(element(DataType::Binary), ends, keys, valid.cloned())?))
     }
+}
+
+/// One column's values in both units, as far as wanted.
+#[derive(Default)]
+struct Timestamps {
+    milliseconds: Option<ScalarBuffer<i64>>,
+    microseconds: Option<ScalarBuffer<i64>>,
+    nulls: Option<NullBuffer>,
 }
 
 fn strings(

@@ -8,11 +8,13 @@ use arrow_buffer::Buffer;
 use arrow_schema::{Schema, SchemaRef};
 
 use crate::arrow::bitmap::Bitmap;
-use crate::arrow::cells::{Ends, Mark, Origin, Runs, Shared, Strings};
+use crate::arrow::cells::{Ends, Grown, Mark, Strings};
 use crate::arrow::column::Column;
+use crate::arrow::fill::Rows;
 use crate::arrow::pool::Pool;
+use crate::arrow::runs::{Runs, Shared};
 use crate::head::{Head, TimestampType};
-use crate::record::{Record, Sink};
+use crate::record::Record;
 use crate::select::Selection;
 
 /// The two ways in which the same columns are shown.
@@ -53,18 +55,26 @@ impl Shape {
     }
 }
 
-#[derive(Debug)]
-struct HeaderColumn {
-    ends: Ends,
-    there: Bitmap,
-    keys: Strings,
-    values: Strings,
+/// Where viewed bytes lie: the address that offsets count from, and the buffer's number in the record batch.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::arrow) struct Origin {
+    pub(in crate::arrow) address: usize,
+    pub(in crate::arrow) buffer: u32,
 }
 
 #[derive(Debug)]
-struct KeyColumn {
-    ends: Ends,
-    keys: Strings,
+pub(in crate::arrow) struct HeaderColumn {
+    pub(in crate::arrow) ends: Ends,
+    /// Which records have any; kept for Spark alone.
+    pub(in crate::arrow) there: Bitmap,
+    pub(in crate::arrow) keys: Strings,
+    pub(in crate::arrow) values: Strings,
+}
+
+#[derive(Debug)]
+pub(in crate::arrow) struct KeyColumn {
+    pub(in crate::arrow) ends: Ends,
+    pub(in crate::arrow) keys: Strings,
 }
 
 /// How far the columns were before a batch began.
@@ -78,34 +88,35 @@ struct Marks {
     raw_keys: Mark,
 }
 
-/// Grows the columns of one record batch. It takes a batch whole or not at all: [`Builder::rollback`] undoes what a
-/// batch brought before its flaw showed.
+/// Grows the columns of one record batch. It takes a batch whole or not at all.
 #[derive(Debug)]
 pub struct Builder {
-    shape: Shape,
+    pub(in crate::arrow) shape: Shape,
     schema: SchemaRef,
     pool: Arc<Pool>,
     selection: Selection,
     takes_all: bool,
     append_time: Option<i64>,
-    base: Option<Head>,
-    origin: Origin,
+    pub(in crate::arrow) base: Option<Head>,
+    pub(in crate::arrow) origin: Origin,
     buffers: Vec<Buffer>,
-    rows: usize,
+    pub(in crate::arrow) rows: usize,
     marks: Marks,
-    key: Option<Strings>,
-    value: Option<Strings>,
-    headers: Option<HeaderColumn>,
-    raw_keys: Option<KeyColumn>,
-    offsets: Option<Vec<i64>>,
-    timestamps: Option<Vec<i64>>,
-    tombstones: Option<Bitmap>,
-    sequences: Option<Vec<i32>>,
+    /// Memory for [`Builder::fill`].
+    pub(in crate::arrow) gathered: Rows,
+    pub(in crate::arrow) key: Option<Strings>,
+    pub(in crate::arrow) value: Option<Strings>,
+    pub(in crate::arrow) headers: Option<HeaderColumn>,
+    pub(in crate::arrow) raw_keys: Option<KeyColumn>,
+    pub(in crate::arrow) offsets: Option<Grown<i64>>,
+    pub(in crate::arrow) timestamps: Option<Grown<i64>>,
+    pub(in crate::arrow) tombstones: Option<Bitmap>,
+    pub(in crate::arrow) sequences: Option<Grown<i32>>,
     shared: Vec<(Column, Runs)>,
     topic: Arc<str>,
     partition: i32,
     /// Rows of this batch that have no timestamp although the batch has.
-    untimed: Vec<usize>,
+    pub(in crate::arrow) untimed: Vec<usize>,
     /// Rows of damage, which are null in every column that a record fills.
     null_rows: Vec<usize>,
 }
@@ -117,7 +128,7 @@ impl Builder {
         let has = |column: Column| shape.columns.contains(&column);
         let any = |columns: &[Column]| columns.iter().any(|&column| has(column));
         let views = shape.flavor.views;
-        let strings = || Strings::new(views, &pool);
+        let strings = || Strings::new(views);
         let hot = [
             Column::Key,
             Column::Value,
@@ -140,20 +151,21 @@ impl Builder {
             buffers: Vec::new(),
             rows: 0,
             marks: Marks::default(),
+            gathered: Rows::new(),
             key: has(Column::Key).then(strings),
             value: has(Column::Value).then(strings),
             headers: has(Column::Headers).then(|| HeaderColumn {
-                ends: Ends::new(&pool),
+                ends: Ends::new(),
                 there: Bitmap::default(),
                 keys: strings(),
                 values: strings(),
             }),
             raw_keys: has(Column::RawHeaderKeys)
-                .then(|| KeyColumn { ends: Ends::new(&pool), keys: Strings::new(false, &pool) }),
-            offsets: has(Column::Offset).then(|| pool.take()),
-            timestamps: any(&[Column::Timestamp, Column::TimestampMs]).then(|| pool.take()),
+                .then(|| KeyColumn { ends: Ends::new(), keys: Strings::new(false) }),
+            offsets: has(Column::Offset).then(Grown::new),
+            timestamps: any(&[Column::Timestamp, Column::TimestampMs]).then(Grown::new),
             tombstones: has(Column::Tombstone).then(Bitmap::default),
-            sequences: has(Column::Sequence).then(|| pool.take()),
+            sequences: has(Column::Sequence).then(Grown::new),
             shared: shared.map(|column| (column, Runs::default())).collect(),
             topic: "".into(),
             partition: -1,
@@ -231,8 +243,46 @@ impl Builder {
         self.origin = Origin { address, buffer: (self.buffers.len() - 1) as u32 };
     }
 
+    pub(in crate::arrow) const fn takes_all(&self) -> bool {
+        self.takes_all
+    }
+
+    pub(in crate::arrow) const fn wants_headers(&self) -> bool {
+        self.headers.is_some() || self.raw_keys.is_some()
+    }
+
+    /// Whether the selection has a record of the batch that was begun.
+    pub(in crate::arrow) fn wants(&self, record: &Record<'_>) -> bool {
+        let append_time = self.append_time.filter(|_| !record.untimed);
+        self.selection.wants(record.offset, append_time.unwrap_or(record.timestamp))
+    }
+
+    /// Takes memory for the columns that have none.
+    fn take_memory(&mut self) {
+        let pool = &*self.pool;
+        for column in [&mut self.key, &mut self.value].into_iter().flatten() {
+            column.begin(pool);
+        }
+        for column in [&mut self.offsets, &mut self.timestamps].into_iter().flatten() {
+            column.begin(pool);
+        }
+        if let Some(column) = &mut self.sequences {
+            column.begin(pool);
+        }
+        if let Some(headers) = &mut self.headers {
+            headers.ends.begin(pool);
+            headers.keys.begin(pool);
+            headers.values.begin(pool);
+        }
+        if let Some(raw) = &mut self.raw_keys {
+            raw.ends.begin(pool);
+            raw.keys.begin(pool);
+        }
+    }
+
     /// Begins a batch.
-    pub fn begin(&mut self, head: &Head) {
+    pub(in crate::arrow) fn begin(&mut self, head: &Head) {
+        self.take_memory();
         let mark = |column: &Option<Strings>| column.as_ref().map(Strings::mark).unwrap_or_default();
         self.append_time = head.append_time();
         self.base = Some(*head);
@@ -248,7 +298,7 @@ impl Builder {
     }
 
     /// Undoes what the batch brought.
-    pub fn rollback(&mut self) {
+    pub(in crate::arrow) fn rollback(&mut self) {
         let to = self.marks;
         let cut = |column: &mut Option<Strings>, mark| {
             if let Some(column) = column {
@@ -268,32 +318,35 @@ impl Builder {
             raw.keys.truncate(to.raw_keys);
         }
         for column in [&mut self.offsets, &mut self.timestamps].into_iter().flatten() {
-            column.truncate(to.rows);
+            column.values.truncate(to.rows);
         }
         if let Some(tombstones) = &mut self.tombstones {
             tombstones.truncate(to.rows);
         }
         if let Some(sequences) = &mut self.sequences {
-            sequences.truncate(to.rows);
+            sequences.values.truncate(to.rows);
         }
         self.rows = to.rows;
     }
 
     /// Ends a batch whose records are all sound: fills in what holds for all of them.
-    pub fn commit(&mut self, head: &Head, base_offset: i64, position: u64) {
+    pub(in crate::arrow) fn commit(&mut self, head: &Head, base_offset: i64, position: u64) {
         let from = self.marks.rows;
         let rows = self.rows - from;
         if let (Some(time), Some(timestamps)) = (self.append_time, &mut self.timestamps) {
-            timestamps[from..].fill(time);
-            self.untimed.iter().for_each(|&row| timestamps[row] = -1);
+            timestamps.values[from..].fill(time);
+            self.untimed.iter().for_each(|&row| timestamps.values[row] = -1);
         }
         for (column, runs) in &mut self.shared {
             if *column == Column::TimestampType && !self.untimed.is_empty() {
-                for row in from..self.rows {
-                    let untimed = self.untimed.contains(&row);
-                    let kind = if untimed { TimestampType::None } else { head.timestamp_type };
-                    runs.push(Shared::Int(kind as i64), 1);
+                let kind = |kind: TimestampType| Shared::Int(kind as i64);
+                let mut next = from;
+                for &row in &self.untimed {
+                    runs.push(kind(head.timestamp_type), row - next);
+                    runs.push(kind(TimestampType::None), 1);
+                    next = row + 1;
                 }
+                runs.push(kind(head.timestamp_type), self.rows - next);
                 continue;
             }
             let value = match column {
@@ -317,25 +370,25 @@ impl Builder {
 
     /// Adds a row that tells of a damaged stretch.
     pub fn damage(&mut self, position: u64, what: &str) {
-        let none = Origin::default();
+        self.take_memory();
         for column in [&mut self.key, &mut self.value].into_iter().flatten() {
-            column.push(None, none);
+            column.push_null();
         }
         if let Some(headers) = &mut self.headers {
-            headers.ends.push(headers.ends.last());
+            headers.ends.push_empty();
             headers.there.push(false);
         }
         if let Some(raw) = &mut self.raw_keys {
-            raw.ends.push(raw.ends.last());
+            raw.ends.push_empty();
         }
         for column in [&mut self.offsets, &mut self.timestamps].into_iter().flatten() {
-            column.push(-1);
+            column.values.push(-1);
         }
         if let Some(tombstones) = &mut self.tombstones {
             tombstones.push(false);
         }
         if let Some(sequences) = &mut self.sequences {
-            sequences.push(-1);
+            sequences.values.push(-1);
         }
         for (column, runs) in &mut self.shared {
             let value = match column {
@@ -349,62 +402,5 @@ impl Builder {
         }
         self.null_rows.push(self.rows);
         self.rows += 1;
-    }
-}
-
-impl<'a> Sink<'a> for Builder {
-    #[inline(always)]
-    fn record(&mut self, record: &Record<'a>) -> bool {
-        if !self.takes_all {
-            let append_time = self.append_time.filter(|_| !record.untimed);
-            let timestamp = append_time.unwrap_or(record.timestamp);
-            if !self.selection.wants(record.offset, timestamp) {
-                return false;
-            }
-        }
-        if record.untimed {
-            self.untimed.push(self.rows);
-        }
-        self.rows += 1;
-        if let Some(offsets) = &mut self.offsets {
-            offsets.push(record.offset);
-        }
-        if let Some(timestamps) = &mut self.timestamps {
-            timestamps.push(record.timestamp);
-        }
-        if let Some(key) = &mut self.key {
-            key.push(record.key, self.origin);
-        }
-        if let Some(value) = &mut self.value {
-            value.push(record.value, self.origin);
-        }
-        if let Some(tombstones) = &mut self.tombstones {
-            tombstones.push(record.tombstone.unwrap_or(record.value.is_none()));
-        }
-        if let Some(sequences) = &mut self.sequences {
-            sequences.push(self.base.map_or(-1, |head| head.sequence(record.offset)));
-        }
-        let mut wants = false;
-        if let Some(headers) = &mut self.headers {
-            headers.ends.push(headers.ends.last() + record.headers.len());
-            headers.there.push(!record.headers.is_empty());
-            wants = true;
-        }
-        if let Some(raw) = &mut self.raw_keys {
-            raw.ends.push(raw.ends.last() + record.headers.len());
-            wants = true;
-        }
-        wants
-    }
-
-    #[inline(always)]
-    fn header(&mut self, key: &'a [u8], value: Option<&'a [u8]>) {
-        if let Some(headers) = &mut self.headers {
-            headers.keys.push(Some(key), self.origin);
-            headers.values.push(value, self.origin);
-        }
-        if let Some(raw) = &mut self.raw_keys {
-            raw.keys.push(Some(key), self.origin);
-        }
     }
 }

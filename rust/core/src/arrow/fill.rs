@@ -1,0 +1,161 @@
+//! From one batch's records to columns, in two steps: where everything lies, some rows at a time, then column by
+//! column in short loops. Each loop keeps its few values in registers, which one loop over all columns cannot.
+
+use super::builder::Builder;
+use super::cells::{Place, Span};
+use crate::entry::{Entry, Payload};
+use crate::error::{Error, Flaw};
+use crate::limits::Limits;
+use crate::record::{Record, Sink};
+
+/// Rows that are gathered before they go to the columns: few enough to stay in the nearest cache.
+const ROWS: usize = 256;
+
+/// What a record says, and where.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row {
+    pub(crate) offset: i64,
+    pub(crate) timestamp: i64,
+    pub(crate) key: Span,
+    pub(crate) value: Span,
+    /// How many.
+    pub(crate) headers: u32,
+    pub(crate) tombstone: bool,
+}
+
+/// Rows on their way to the columns.
+#[derive(Debug)]
+pub(crate) struct Rows {
+    pub(crate) rows: Vec<Row>,
+    /// Keys and values of all their headers.
+    pub(crate) headers: Vec<(Span, Span)>,
+}
+
+impl Rows {
+    pub(crate) fn new() -> Self {
+        Self { rows: Vec::with_capacity(ROWS), headers: Vec::new() }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.rows.clear();
+        self.headers.clear();
+    }
+}
+
+/// Takes the records of one batch.
+struct Fill<'b, 'a> {
+    builder: &'b mut Builder,
+    rows: Rows,
+    bytes: &'a [u8],
+    takes_all: bool,
+    wants_headers: bool,
+}
+
+impl Fill<'_, '_> {
+    #[inline(never)]
+    fn flush(&mut self) {
+        self.builder.extend(self.bytes, &self.rows);
+        self.rows.clear();
+    }
+}
+
+impl<'a> Sink<'a> for Fill<'_, 'a> {
+    #[inline(always)]
+    fn record(&mut self, record: &Record<'a>) -> bool {
+        if !self.takes_all && !self.builder.wants(record) {
+            return false;
+        }
+        if self.rows.rows.len() >= ROWS {
+            self.flush();
+        }
+        if record.untimed {
+            self.builder.untimed.push(self.builder.rows + self.rows.rows.len());
+        }
+        let base = self.bytes.as_ptr() as usize;
+        self.rows.rows.push(Row {
+            offset: record.offset,
+            timestamp: record.timestamp,
+            key: Span::of(record.key, base),
+            value: Span::of(record.value, base),
+            headers: record.headers.len() as u32,
+            tombstone: record.tombstone.unwrap_or(record.value.is_none()),
+        });
+        self.wants_headers
+    }
+
+    #[inline(always)]
+    fn header(&mut self, key: &'a [u8], value: Option<&'a [u8]>) {
+        let base = self.bytes.as_ptr() as usize;
+        self.rows.headers.push((Span::of(Some(key), base), Span::of(value, base)));
+    }
+}
+
+impl Builder {
+    /// Decodes an entry's records into the columns, all of them or, where one is not sound, none.
+    pub fn fill(&mut self, entry: &Entry<'_>, payload: &Payload<'_>, limits: &Limits) -> Result<(), Error> {
+        if i32::try_from(payload.bytes().len()).is_err() {
+            let flaw = Flaw::Limit { what: "batch in columns", limit: i32::MAX as u64 };
+            return Err(flaw.at(entry.position));
+        }
+        self.begin(&entry.head);
+        let rows = std::mem::replace(&mut self.gathered, Rows { rows: Vec::new(), headers: Vec::new() });
+        let (takes_all, wants_headers) = (self.takes_all(), self.wants_headers());
+        let mut fill = Fill { rows, bytes: payload.bytes(), takes_all, wants_headers, builder: self };
+        let decoded = payload.decode(limits, &mut fill);
+        if decoded.is_ok() {
+            fill.flush();
+        }
+        let mut rows = fill.rows;
+        rows.clear();
+        self.gathered = rows;
+        match decoded {
+            Ok(_) => {
+                self.commit(&entry.head, payload.base_offset(), entry.position);
+                Ok(())
+            }
+            Err(error) => {
+                self.rollback();
+                Err(error)
+            }
+        }
+    }
+
+    /// Appends rows whose strings lie in `bytes`.
+    fn extend(&mut self, bytes: &[u8], gathered: &Rows) {
+        let at = (bytes.as_ptr() as usize).wrapping_sub(self.origin.address) as u32;
+        let place = Place { bytes, at, buffer: self.origin.buffer };
+        let (rows, headers) = (&gathered.rows, &gathered.headers);
+        self.rows += rows.len();
+        if let Some(column) = &mut self.offsets {
+            column.values.extend(rows.iter().map(|row| row.offset));
+        }
+        if let Some(column) = &mut self.timestamps {
+            column.values.extend(rows.iter().map(|row| row.timestamp));
+        }
+        if let Some(column) = &mut self.key {
+            column.extend(place, rows.iter().map(|row| row.key));
+        }
+        if let Some(column) = &mut self.value {
+            column.extend(place, rows.iter().map(|row| row.value));
+        }
+        if let Some(column) = &mut self.tombstones {
+            column.extend(rows.iter().map(|row| row.tombstone));
+        }
+        if let (Some(column), Some(head)) = (&mut self.sequences, &self.base) {
+            column.values.extend(rows.iter().map(|row| head.sequence(row.offset)));
+        }
+        let counts = rows.iter().map(|row| row.headers);
+        if let Some(column) = &mut self.headers {
+            column.ends.extend(counts.clone());
+            if self.shape.flavor.spark {
+                column.there.extend(counts.clone().map(|count| count > 0));
+            }
+            column.keys.extend(place, headers.iter().map(|(key, _)| *key));
+            column.values.extend(place, headers.iter().map(|(_, value)| *value));
+        }
+        if let Some(column) = &mut self.raw_keys {
+            column.ends.extend(counts);
+            column.keys.extend(place, headers.iter().map(|(key, _)| *key));
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Columns against the records that they come from.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int32Type, Int64Type, TimestampMicrosecondType};
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+
+use super::*;
+use crate::encode::Encoder;
+use crate::limits::Limits;
+use crate::log::{Mode, Options};
+use crate::new_record::{BatchFields, NewHeaders, NewRecord};
+use crate::source::{Entries, Source};
+use crate::{Codec, Format, Header, Selection};
+
+type Bytes = Vec<u8>;
+
+#[derive(Clone, Debug, PartialEq)]
+struct Row {
+    offset: i64,
+    timestamp: i64,
+    key: Option<Bytes>,
+    value: Option<Bytes>,
+    headers: Vec<(String, Option<Bytes>)>,
+}
+
+/// A log in a buffer that views may point into.
+struct InMemory<'a>(&'a arrow_buffer::Buffer);
+
+impl Source for InMemory<'_> {
+    fn fill(&mut self, _position: u64, _need: u64) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    fn window(&self) -> (&[u8], u64, bool) {
+        (self.0, 0, true)
+    }
+
+    fn buffer(&self) -> Option<arrow_buffer::Buffer> {
+        Some(self.0.clone())
+    }
+}
+
+fn strings(longest: usize) -> impl Strategy<Value = Bytes> {
+    // The lengths around which copies change their way.
+    let lengths =
+        prop_oneof![0..=longest, Just(12), Just(13), Just(16), Just(32), Just(33), Just(64), Just(128)];
+    lengths.prop_flat_map(|length| vec(any::<u8>(), length))
+}
+
+fn rows() -> impl Strategy<Value = Row> {
+    let headers = vec(("[a-zé]{0,20}", option::of(strings(40))), 0..4);
+    let fields = (0i64..9_000_000, option::of(strings(40)), option::of(strings(300)), headers);
+    fields.prop_map(|(timestamp, key, value, headers)| Row { offset: 0, timestamp, key, value, headers })
+}
+
+fn encode(batches: &mut [Vec<Row>], codec: Codec) -> Bytes {
+    let (mut encoder, mut out, mut offset) = (Encoder::new(), Bytes::new(), 0);
+    for batch in batches {
+        batch.iter_mut().zip(offset..).for_each(|(row, offset)| row.offset = offset);
+        offset += batch.len() as i64;
+        let headers: Vec<Vec<Header<'_>>> = batch
+            .iter()
+            .map(|row| {
+                let header = row.headers.iter();
+                header.map(|(key, value)| Header { key: key.as_bytes(), value: value.as_deref() }).collect()
+            })
+            .collect();
+        let records = batch.iter().zip(&headers).map(|(row, headers)| NewRecord {
+            offset: row.offset,
+            timestamp: row.timestamp,
+            key: row.key.as_deref(),
+            value: row.value.as_deref(),
+            headers: NewHeaders::List(headers),
+            ..NewRecord::default()
+        });
+        let fields = BatchFields { codec, ..BatchFields::default() };
+        encoder.encode(Format::V2, &fields, records, &mut out).expect("can be written");
+    }
+    out
+}
+
+fn read(log: &[u8], shape: Shape, selection: Selection, mode: Mode) -> Vec<RecordBatch> {
+    let log = arrow_buffer::Buffer::from(log.to_vec());
+    let mut builder = Builder::new(shape, selection, Pool::new());
+    builder.set_partition("t", 3);
+    let mut columnar = Columnar::new(builder, Limits::default(), mode);
+    let mut entries = Entries::new(InMemory(&log), Options { mode, ..Options::default() }, 0);
+    let mut batches = Vec::new();
+    loop {
+        let pulled = columnar.pull(&mut entries).expect("no failure in this mode");
+        batches.extend(columnar.take().expect("columns"));
+        if pulled == Pulled::End {
+            return batches;
+        }
+    }
+}
+
+fn bytes(array: &ArrayRef) -> Vec<Option<Bytes>> {
+    match array.as_binary_opt::<i32>() {
+        Some(array) => array.iter().map(|bytes| bytes.map(<[u8]>::to_vec)).collect(),
+        None => array.as_binary_view().iter().map(|bytes| bytes.map(<[u8]>::to_vec)).collect(),
+    }
+}
+
+fn texts(array: &ArrayRef) -> Vec<Option<String>> {
+    match array.as_string_opt::<i32>() {
+        Some(array) => array.iter().map(|text| text.map(str::to_owned)).collect(),
+        None => array.as_string_view().iter().map(|text| text.map(str::to_owned)).collect(),
+    }
+}
+
+fn back(batches: &[RecordBatch]) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for batch in batches {
+        let column = |name: &str| Arc::clone(batch.column_by_name(name).expect("a column"));
+        let (keys, values) = (bytes(&column("key")), bytes(&column("value")));
+        let (offsets, times) = (column("offset"), column("timestamp"));
+        let (offsets, times) =
+            (offsets.as_primitive::<Int64Type>(), times.as_primitive::<TimestampMicrosecondType>());
+        assert!(column("partition").as_primitive::<Int32Type>().iter().all(|number| number == Some(3)));
+        assert!(texts(&column("topic")).iter().all(|topic| topic.as_deref() == Some("t")));
+        let headers = column("headers");
+        for row in 0..batch.num_rows() {
+            let pairs = headers.as_list::<i32>();
+            let pairs = if pairs.is_null(row) { None } else { Some(pairs.value(row)) };
+            let headers = pairs.map_or_else(Vec::new, |pairs| {
+                let pairs = pairs.as_struct();
+                let keys = texts(pairs.column(0)).into_iter().map(|key| key.expect("never null"));
+                keys.zip(bytes(pairs.column(1))).collect()
+            });
+            let (offset, timestamp) = (offsets.value(row), times.value(row) / 1000);
+            rows.push(Row { offset, timestamp, key: keys[row].clone(), value: values[row].clone(), headers });
+        }
+    }
+    rows
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn every_field_of_every_record(
+        batches in vec(vec(rows(), 1..40), 1..8),
+        wide in vec(rows(), 250..600),
+        views: bool,
+        spark: bool,
+        lz4: bool,
+        size in prop_oneof![Just(1usize), Just(4096), Just(1 << 20)],
+    ) {
+        let mut batches = batches;
+        batches.push(wide);
+        let log = encode(&mut batches, if lz4 { Codec::Lz4 } else { Codec::None });
+        let all: Vec<Row> = batches.concat();
+        let shape = || Shape { flavor: Flavor { views, spark }, bytes: size, ..Shape::default() };
+        prop_assert_eq!(&back(&read(&log, shape(), Selection::default(), Mode::FailFast)), &all);
+
+        // The middle third only.
+        let (from, to) = (all.len() as i64 / 3, all.len() as i64 * 2 / 3);
+        let selection = Selection { offsets: from..to, ..Selection::default() };
+        let part = back(&read(&log, shape(), selection, Mode::FailFast));
+        prop_assert_eq!(&part[..], &all[from as usize..to as usize]);
+    }
+
+    /// The checksum holds and the records break: the batch leaves no trace, what is around it stays.
+    #[test]
+    fn a_batch_whole_or_not_at_all(
+        before in vec(rows(), 1..300),
+        broken in vec(rows(), 1..600),
+        after in vec(rows(), 1..300),
+        views: bool,
+        spark: bool,
+        cut in 0.0f64..1.0,
+    ) {
+        let mut batches = [before, broken, after];
+        let logs: Vec<Bytes> = {
+            let whole = encode(&mut batches, Codec::None);
+            let size = |at: usize| 12 + i32::from_be_bytes(whole[at + 8..at + 12].try_into().expect("4")) as usize;
+            let (first, second) = (size(0), size(size(0)));
+            vec![whole[..first].to_vec(), whole[first..first + second].to_vec(), whole[first + second..].to_vec()]
+        };
+        let mut bad = logs[1].clone();
+        // A record's length that cannot be.
+        let at = 61 + ((bad.len() - 61) as f64 * cut) as usize;
+        bad[at] ^= 0x55;
+        let crc = crate::checksum::Checksum::Crc32C.of(&bad[21..]).to_be_bytes();
+        bad[17..21].copy_from_slice(&crc);
+        let log = [&logs[0][..], &bad, &logs[2]].concat();
+        let shape = Shape { flavor: Flavor { views, spark }, ..Shape::default() };
+        let rows = back(&read(&log, shape, Selection::default(), Mode::DropMalformed));
+        // A flipped byte may also hit a payload, which leaves the batch sound.
+        if rows.len() < batches.concat().len() {
+            prop_assert_eq!(rows, [&batches[0][..], &batches[2]].concat());
+        }
+    }
+}
