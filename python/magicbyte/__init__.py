@@ -7,17 +7,20 @@ from ._core import (
     Control,
     Header,
     Headers,
+    LedgerRow,
     Limits,
     Record,
     RecordBatch,
     Scan,
     __version__,
 )
+from ._compare import Difference, Digest, diff, digest
+from ._report import Defect, Report
 from .conversion import Converted, convert, convert_file, detect, request_format
 from .encoding import encode, encode_batch, encode_batches
 from .errors import CorruptRecordError, IllegalStateError, MagicbyteError, UnsupportedCodecError
 from .log import Log, Segment
-from .raw import decode, decode_arrow, decode_batches
+from .raw import decode, decode_arrow, decode_batches, verify
 from .records import ProducerRecord
 from .writer import Writer, convert_partition
 
@@ -28,15 +31,20 @@ __all__ = [
     "Control",
     "Converted",
     "CorruptRecordError",
+    "Defect",
+    "Difference",
+    "Digest",
     "Header",
     "Headers",
     "IllegalStateError",
+    "LedgerRow",
     "Limits",
     "Log",
     "MagicbyteError",
     "ProducerRecord",
     "Record",
     "RecordBatch",
+    "Report",
     "Scan",
     "Segment",
     "UnsupportedCodecError",
@@ -49,8 +57,11 @@ __all__ = [
     "decode_arrow",
     "decode_batches",
     "detect",
+    "diff",
+    "digest",
     "encode",
     "encode_batch",
     "encode_batches",
     "request_format",
+    "verify",
 ]

@@ -194,7 +194,7 @@ def _entry_size(header: bytes) -> int | None:
 def _offset_index(segment: Segment) -> OffsetIndex | None:
     from magicbyte import _core
 
-    data = _beside(segment, ".index")
+    data = beside(segment, ".index")
     try:
         return _core.OffsetIndex(data, segment.base_offset) if data else None
     except MagicbyteError:
@@ -204,14 +204,14 @@ def _offset_index(segment: Segment) -> OffsetIndex | None:
 def _time_index(segment: Segment) -> TimeIndex | None:
     from magicbyte import _core
 
-    data = _beside(segment, ".timeindex")
+    data = beside(segment, ".timeindex")
     try:
         return _core.TimeIndex(data, segment.base_offset) if data else None
     except MagicbyteError:
         return None
 
 
-def _beside(segment: Segment, suffix: str) -> bytes | None:
+def beside(segment: Segment, suffix: str) -> bytes | None:
     """An index file's bytes; ``None`` where there is none that can be read."""
     path = Path(segment.path)
     if segment.base_offset < 0 or path.suffix != ".log":

@@ -6,13 +6,15 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ._core import Part, Reader
+from ._layout import UNKNOWN, Segment
+from ._report import Report, run
 
 if TYPE_CHECKING:
     import pyarrow
 
     from ._core import ConsumerRecord, Limits, RecordBatch
 
-__all__ = ["decode", "decode_arrow", "decode_batches"]
+__all__ = ["decode", "decode_arrow", "decode_batches", "verify"]
 
 Data = bytes | bytearray | memoryview
 
@@ -97,3 +99,9 @@ def decode_arrow(
         **options,
     )
     return reader.scan(columns, views=views).to_arrow()
+
+
+def verify(data: Data, *, format: str = "kafka", limits: Limits | None = None) -> Report:
+    """The strict pass over bytes in hand, as ``Log.verify`` does it over files: every defect, and whether they are sound."""
+    segment = Segment("", "", UNKNOWN, UNKNOWN, len(data))
+    return run([(segment, Part(data))], format=format, limits=limits)

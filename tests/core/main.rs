@@ -5,4 +5,5 @@ mod encode;
 mod golden;
 mod owned;
 mod segment;
+mod verify;
 mod writer;

@@ -308,8 +308,6 @@ def test_scan_and_batches(logs: Path) -> None:
 def test_not_built_yet(logs: Path) -> None:
     with pytest.raises(NotImplementedError):
         list(mb.Log(logs).records(isolation="read_committed"))
-    with pytest.raises(NotImplementedError):
-        mb.Log(logs).verify()
 
 
 def test_corruption_names_file_and_position(copy: Path) -> None:

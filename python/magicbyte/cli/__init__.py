@@ -25,6 +25,8 @@ COMMANDS = {
     "dump": "The records themselves, as text or JSON lines, headers and all.",
     "convert": "A log in another format: v0 to v3 and the drafts of KIP-82 and KIP-87.",
     "savings": "What the v3 proposal would save on a log, by topic, before and after compression.",
+    "verify": "The strict pass: every defect by kind and place, and whether the log is sound.",
+    "diff": "Whether two logs hold the same records, whatever their batches, codecs and formats.",
 }
 
 

@@ -8,7 +8,7 @@ use std::fmt;
 
 /// The families of defects, as `verify` and the Python errors name them (`defect.kind`).
 #[non_exhaustive]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
     /// The stored checksum is not that of the bytes.
     Crc,
@@ -26,12 +26,24 @@ pub enum Kind {
     Count,
     /// A message-set wrapper that breaks the wrapper rules.
     Wrapper,
+    /// Readable by every reader, but not as the canonical writer would have written it.
+    Canonical,
     /// The last entry is incomplete.
     TornTail,
     /// Only zero bytes from here to the end, as a preallocated segment has.
     ZeroTail,
     /// Bytes that are no entry, with good entries behind them.
     Hole,
+    /// Offsets that no batch has.
+    Gap,
+    /// Offsets that two batches have.
+    Overlap,
+    /// Offsets that fall.
+    Disorder,
+    /// Sequence numbers of a producer that do not follow on.
+    Sequence,
+    /// A leader's or a producer's epoch that goes back.
+    Epoch,
     /// A file beside the segment (`.index`, `.timeindex`, checkpoint) that cannot be read.
     Index,
     /// A `.txnindex` that cannot be read.
@@ -53,9 +65,15 @@ impl Kind {
             Self::Record => "record",
             Self::Count => "count",
             Self::Wrapper => "wrapper",
+            Self::Canonical => "canonical",
             Self::TornTail => "torn_tail",
             Self::ZeroTail => "zero_tail",
             Self::Hole => "hole",
+            Self::Gap => "gap",
+            Self::Overlap => "overlap",
+            Self::Disorder => "disorder",
+            Self::Sequence => "sequence",
+            Self::Epoch => "epoch",
             Self::Index => "index",
             Self::TxnIndex => "txnindex",
             Self::Limit => "limit",

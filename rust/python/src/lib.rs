@@ -19,6 +19,7 @@ mod reader;
 mod scan;
 mod segment;
 mod segment_writer;
+mod verify;
 
 /// Kafka records as bytes.
 #[pyo3::pymodule]
@@ -47,6 +48,8 @@ mod _core {
     };
     #[pymodule_export]
     use crate::segment_writer::{PartitionBuilder, partition_metadata};
+    #[pymodule_export]
+    use crate::verify::{LedgerRow, Verifier, digest};
 
     use pyo3::prelude::*;
 

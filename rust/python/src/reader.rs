@@ -46,16 +46,19 @@ impl Plan {
     pub(crate) fn open(&self, part: usize) -> Result<Entries<Bytestream>, Failure> {
         let it = &self.parts[part];
         let mut options = self.options;
-        let source = match &it.source {
-            From::Bytes(bytes) => Bytestream::whole(bytes.clone(), it.end),
-            From::Path(path) => {
-                // A file may be preallocated, and then is zeros as a whole.
-                options.preallocated = true;
-                Bytestream::open(path, it.start, it.end, self.map)
-                    .map_err(|error| Failure { error: error.into(), path: self.path(part) })?
-            }
-        };
-        Ok(Entries::new(source, options, it.start))
+        // A file may be preallocated, and then is zeros as a whole.
+        options.preallocated = matches!(it.source, From::Path(_));
+        Ok(Entries::new(self.source(part)?, options, it.start))
+    }
+
+    /// The bytes of a part.
+    pub(crate) fn source(&self, part: usize) -> Result<Bytestream, Failure> {
+        let it = &self.parts[part];
+        match &it.source {
+            From::Bytes(bytes) => Ok(Bytestream::whole(bytes.clone(), it.end)),
+            From::Path(path) => Bytestream::open(path, it.start, it.end, self.map)
+                .map_err(|error| Failure { error: error.into(), path: self.path(part) }),
+        }
     }
 
     pub(crate) fn path(&self, part: usize) -> Option<Arc<Path>> {

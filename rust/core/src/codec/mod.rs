@@ -3,6 +3,7 @@
 //! What is read and what is refused follows Apache Kafka's own reader (`org.apache.kafka.common.compress`).
 //! Memory grows with what really comes out, never with what the input claims.
 
+mod behind;
 mod buffer;
 mod gzip;
 mod lz4;

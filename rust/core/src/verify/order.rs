@@ -1,0 +1,238 @@
+//! The order of a partition's log: offsets, leader epochs, producers' sequences and transactions, over all segments.
+//!
+//! **Which gaps are legal.** Only the log cleaner makes gaps, and it cleans a log from its start: so before a gap that it
+//! made no key stands twice, and no record of data is without a key. A gap that breaks that is an error, unless the
+//! partition shows by itself that it was cleaned (batches with offsets missing inside, without records, or with a delete
+//! horizon). In bytes that are no segment by name, gaps are notes: they need not hold all of a log. Sequences of a producer are judged alike: where offsets are missing, so may its batches be.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::batch::control::ControlType;
+use crate::error::Kind;
+use crate::head::Head;
+use crate::verify::finding::{Findings, KEPT, Place, Severity};
+use crate::verify::look::Seen;
+
+/// Keys that are remembered. Beyond, keys that stand twice are not found, and a gap counts as legal.
+const KEYS: usize = 1 << 20;
+/// Producers that are remembered; later ones are not followed.
+const PRODUCERS: usize = 1 << 17;
+
+#[derive(Clone, Copy, Debug)]
+struct Producer {
+    epoch: i16,
+    /// −1: its next batch begins at 0.
+    sequence: i32,
+    /// Whether a batch of its was seen, so that `sequence` says something.
+    known: bool,
+    /// Gaps of the log when its last batch was seen.
+    gaps: u64,
+    /// First offset of the transaction that is open.
+    open_since: Option<i64>,
+}
+
+/// What was seen so far.
+#[derive(Debug)]
+pub(super) struct Order {
+    last: Option<i64>,
+    leader_epoch: i32,
+    producers: HashMap<i64, Producer>,
+    keys: HashSet<u64>,
+    /// A key stood twice, or a record had none.
+    never_cleaned: bool,
+    rewritten: bool,
+    gaps: u64,
+    /// Findings that are notes if the partition shows that it was cleaned: judged at its end.
+    open: Vec<(Place, Kind, String)>,
+}
+
+/// What is known of the place of an entry.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Surroundings {
+    /// Damage stands before it.
+    pub(super) damaged: bool,
+    /// It stands in a segment that is named as one. Other bytes need not hold all of a stretch of a log.
+    pub(super) named: bool,
+}
+
+/// An abort or commit marker, for the transaction index.
+pub(super) struct Marker {
+    pub(super) producer_id: i64,
+    pub(super) offset: i64,
+    pub(super) aborts: bool,
+    /// First offset of the transaction, if its beginning was seen.
+    pub(super) first_offset: Option<i64>,
+}
+
+impl Order {
+    pub(super) fn new() -> Self {
+        Self {
+            last: None,
+            leader_epoch: -1,
+            producers: HashMap::new(),
+            keys: HashSet::new(),
+            never_cleaned: false,
+            rewritten: false,
+            gaps: 0,
+            open: Vec::new(),
+        }
+    }
+
+    /// Whether keys still have to be looked at.
+    pub(super) fn wants_keys(&self) -> bool {
+        !self.never_cleaned && self.keys.len() < KEYS
+    }
+
+    /// Whether the partition shows that a cleaner was there.
+    pub(super) const fn rewritten(&self) -> bool {
+        self.rewritten
+    }
+
+    /// The greatest offset so far.
+    pub(super) const fn last(&self) -> Option<i64> {
+        self.last
+    }
+
+    /// Damage stands before the next entry: what is missing there is missing because of it.
+    pub(super) fn lost(&mut self) {
+        self.gaps += 1;
+    }
+
+    /// The next entry.
+    pub(super) fn entry(
+        &mut self,
+        head: &Head,
+        seen: &Seen,
+        at: u64,
+        surroundings: Surroundings,
+        findings: &mut Findings,
+    ) -> Option<Marker> {
+        self.offsets(seen, at, surroundings, findings);
+        self.rewritten |= seen.rewritten;
+        if seen.null_key {
+            self.never_cleaned = true;
+        }
+        for key in &seen.keys {
+            if self.wants_keys() && !self.keys.insert(*key) {
+                self.never_cleaned = true;
+            }
+        }
+        if self.never_cleaned {
+            self.keys = HashSet::new();
+        }
+        if head.leader_epoch >= 0 {
+            if head.leader_epoch < self.leader_epoch {
+                let (now, before) = (head.leader_epoch, self.leader_epoch);
+                findings.error(at, Kind::Epoch, format!("the leader epoch goes back from {before} to {now}"));
+            }
+            self.leader_epoch = head.leader_epoch;
+        }
+        if head.producer_id < 0 { None } else { self.producer(head, seen, at, findings) }
+    }
+
+    fn offsets(&mut self, seen: &Seen, at: u64, surroundings: Surroundings, findings: &mut Findings) {
+        let (first, end) = (seen.first, seen.last.max(seen.first));
+        let Some(last) = self.last else {
+            self.last = Some(end);
+            return;
+        };
+        let expected = last.saturating_add(1);
+        if first > expected {
+            self.gaps += 1;
+            let missing = if first - expected == 1 {
+                format!("offset {expected} is missing")
+            } else {
+                format!("offsets {expected} to {} are missing", first - 1)
+            };
+            if surroundings.damaged {
+                findings.error(at, Kind::Gap, format!("{missing}, where the log is damaged"));
+            } else if !surroundings.named {
+                findings.note(at, Kind::Gap, missing);
+            } else if self.never_cleaned {
+                let message = format!(
+                    "{missing}, and not by compaction: before them a key stands twice, or a record has none"
+                );
+                self.postpone(findings.here(at), Kind::Gap, message, findings);
+            } else {
+                findings.note(at, Kind::Gap, format!("{missing}, as after compaction"));
+            }
+        } else if end < expected && first < expected && end < last {
+            let message = format!("offsets fall: {first} comes after {last}");
+            findings.error(at, Kind::Disorder, message);
+        } else if first < expected {
+            let message = format!("offsets {first} to {} are there twice", end.min(last));
+            findings.error(at, Kind::Overlap, message);
+        }
+        self.last = Some(last.max(end));
+    }
+
+    fn postpone(&mut self, place: Place, kind: Kind, message: String, findings: &mut Findings) {
+        if (self.open.len() as u64) < 2 * KEPT {
+            self.open.push((place, kind, message));
+        } else {
+            findings.push(place, kind, self.judged(), message);
+        }
+    }
+
+    const fn judged(&self) -> Severity {
+        if self.rewritten { Severity::Note } else { Severity::Error }
+    }
+
+    /// The end of the partition: judges what was left open.
+    pub(super) fn finish(&mut self, findings: &mut Findings) {
+        let severity = self.judged();
+        for (place, kind, message) in std::mem::take(&mut self.open) {
+            findings.push(place, kind, severity, message);
+        }
+    }
+
+    fn producer(&mut self, head: &Head, seen: &Seen, at: u64, findings: &mut Findings) -> Option<Marker> {
+        let id = head.producer_id;
+        if self.producers.len() >= PRODUCERS && !self.producers.contains_key(&id) {
+            return None;
+        }
+        let gaps = self.gaps;
+        let fresh =
+            Producer { epoch: head.producer_epoch, sequence: -1, known: false, gaps, open_since: None };
+        let was = *self.producers.entry(id).or_insert(fresh);
+        let mut now = Producer { epoch: head.producer_epoch, gaps, ..was };
+        if head.producer_epoch < was.epoch {
+            let (epoch, before) = (head.producer_epoch, was.epoch);
+            let message = format!("the epoch of producer {id} goes back from {before} to {epoch}");
+            findings.error(at, Kind::Epoch, message);
+            now.epoch = was.epoch;
+        } else if head.producer_epoch > was.epoch {
+            now.sequence = -1;
+        }
+        let mut marker = None;
+        if head.is_control() {
+            if let Some(ControlType::Abort | ControlType::Commit) = seen.control {
+                let aborts = seen.control == Some(ControlType::Abort);
+                let first_offset = now.open_since.take();
+                marker = Some(Marker { producer_id: id, offset: seen.first, aborts, first_offset });
+            }
+        } else {
+            if head.is_transactional() {
+                now.open_since = now.open_since.or(Some(head.base_offset));
+            }
+            if head.base_sequence >= 0 {
+                let expected = ((i64::from(now.sequence) + 1) & 0x7fff_ffff) as i32;
+                if was.known && head.base_sequence != expected && head.producer_epoch >= was.epoch {
+                    let message = format!(
+                        "sequences of producer {id} do not follow on: {} where {expected} was due",
+                        head.base_sequence
+                    );
+                    if was.gaps == gaps {
+                        self.postpone(findings.here(at), Kind::Sequence, message, findings);
+                    } else {
+                        findings.note(at, Kind::Sequence, format!("{message}; offsets are missing as well"));
+                    }
+                }
+                now.sequence = head.sequence(head.last_offset);
+                now.known = true;
+            }
+        }
+        self.producers.insert(id, now);
+        marker
+    }
+}
