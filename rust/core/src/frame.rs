@@ -10,6 +10,7 @@ use crate::bytes::field;
 use crate::entry::Entry;
 use crate::error::Flaw;
 use crate::format::{Dialect, Family, Format};
+use crate::head::Head;
 use crate::message_set::layout as message_set;
 
 /// Bytes that tell a classic entry's magic.
@@ -53,6 +54,24 @@ pub(crate) fn frame(bytes: &[u8], position: u64, dialect: Dialect) -> Frame<'_> 
     match head {
         Ok(head) => Frame::Entry(Entry { position, bytes, head }),
         Err(flaw) => Frame::Flaw(flaw),
+    }
+}
+
+/// The header at the front of `bytes`, which need not hold the records behind it. `None` where there is none, or not
+/// all of it: [`frame`] tells more.
+pub(crate) fn peek(bytes: &[u8], dialect: Dialect) -> Option<Head> {
+    let v3 = match (dialect, *bytes.get(batch::LENGTH)?) {
+        (Dialect::Only(Format::V3), _) | (_, 0x80..) => true,
+        (Dialect::Only(_), _) | (_, 0..0x20) => false,
+        _ => is_tiny_v3(bytes),
+    };
+    let framed = if v3 { v3_frame(bytes, dialect) } else { classic_frame(bytes, dialect) };
+    let (format, size) = framed.ok()??;
+    let there = usize::try_from(size).map_or(bytes, |size| bytes.get(..size).unwrap_or(bytes));
+    match (format, format.traits().family) {
+        (Format::V3, _) => batch::read_v3(there).ok(),
+        (_, Family::Batch) => batch::read_fixed(there, format),
+        (_, Family::MessageSet) => message_set::read_head(there, format),
     }
 }
 

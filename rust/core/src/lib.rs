@@ -27,6 +27,7 @@ pub mod request;
 pub mod segment;
 pub mod select;
 pub mod source;
+pub mod transactions;
 pub mod varint;
 pub mod verify;
 
@@ -49,3 +50,4 @@ pub use record::{Record, Sink};
 pub use request::{Protocol, Request, request_format};
 pub use select::Selection;
 pub use source::{Entries, Next, Source};
+pub use transactions::{Isolation, Judge, Ruling, Survey, TransactionState, Transactions, Unstable};

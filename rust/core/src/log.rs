@@ -157,6 +157,17 @@ impl Walker {
         self.state = State::Entries;
     }
 
+    /// Whether an entry is to begin at [`Walker::position`]: not within zeros or damage, nor behind the end.
+    pub(crate) fn at_entry(&self) -> bool {
+        self.state == State::Entries
+    }
+
+    /// Passes over an entry of which only the header was looked at.
+    pub(crate) const fn pass(&mut self, size: u64) {
+        self.position += size;
+        self.seen = true;
+    }
+
     /// How it walks.
     #[must_use]
     pub const fn options(&self) -> &Options {

@@ -3,6 +3,7 @@
 use std::io;
 
 use crate::entry::Entry;
+use crate::frame;
 use crate::head::Head;
 use crate::log::{Damage, Options, Step, Walker};
 
@@ -74,6 +75,47 @@ impl<S: Source> Entries<S> {
     /// Goes back to `position`, where the entry that came last begins.
     pub const fn rewind(&mut self, position: u64) {
         self.walker.rewind(position);
+    }
+
+    /// The next entry's header, without a look at its records: neither their checksum nor their bytes are read, where
+    /// the source can spare that. `None`: [`Entries::next`] has to tell what comes, because it is no entry at a
+    /// glance, or ends behind the log's end, or is one of those that are `wanted` whole.
+    pub fn next_head(&mut self, wanted: impl Fn(&Head) -> bool) -> io::Result<Option<Head>> {
+        let position = self.walker.position();
+        if !self.walker.at_entry() {
+            return Ok(None);
+        }
+        let options = *self.walker.options();
+        let head = frame::peek(self.ahead(position, frame::LOOK)?, options.dialect);
+        let Some(head) = head.filter(|head| !wanted(head)) else { return Ok(None) };
+        let size = head.size as u64;
+        if options.limits.batch(size).is_err() {
+            return Ok(None);
+        }
+        // Its last byte has to be there. The next header stands behind it.
+        let last = position + size - 1;
+        if self.ahead(last, 1 + frame::LOOK)?.is_empty() {
+            return Ok(None);
+        }
+        self.walker.pass(size);
+        Ok(Some(head))
+    }
+
+    /// The bytes from `position` on: `need` of them, or all that are left.
+    fn ahead(&mut self, position: u64, need: u64) -> io::Result<&[u8]> {
+        let place = |source: &S| {
+            let (window, begins, last) = source.window();
+            let at = position.checked_sub(begins).and_then(|at| usize::try_from(at).ok())?;
+            let ahead = window.len().saturating_sub(at);
+            (last || ahead as u64 >= need).then_some(at)
+        };
+        let mut at = place(&self.source);
+        if at.is_none() {
+            self.source.fill(position, need)?;
+            at = place(&self.source);
+        }
+        let (window, ..) = self.source.window();
+        Ok(at.and_then(|at| window.get(at..)).unwrap_or_default())
     }
 
     /// The next entry.

@@ -53,7 +53,7 @@ pub enum Column {
     Tombstone,
     /// Header keys as their bytes are, UTF-8 or not.
     RawHeaderKeys,
-    /// Whether the record's transaction was committed.
+    /// Whether the record's transaction was committed: `committed`, `aborted`, `unknown`; `none` outside of transactions.
     TransactionState,
     /// What is wrong with a damaged stretch (mode PERMISSIVE).
     CorruptRecord,

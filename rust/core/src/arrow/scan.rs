@@ -12,9 +12,11 @@ use super::builder::Builder;
 use crate::codec::{Buffer, Codec, Decompressor};
 use crate::entry::Entry;
 use crate::error::Error;
+use crate::head::Head;
 use crate::limits::Limits;
 use crate::log::{Damage, Mode};
 use crate::source::{Entries, Next, Source};
+use crate::transactions::{Judge, Ruling};
 
 /// Why a read ended.
 #[non_exhaustive]
@@ -53,6 +55,8 @@ pub enum Pulled {
     Full,
     /// The log's end.
     End,
+    /// A batch that the judge stops at. It is not read, and nothing behind it is.
+    Behind(Head, u64),
 }
 
 /// Reads entries into a [`Builder`]. One for many logs, so that small ones share record batches.
@@ -63,6 +67,7 @@ pub struct Columnar {
     buffer: Buffer,
     limits: Limits,
     mode: Mode,
+    judge: Option<Judge>,
     /// Damage and tails met so far.
     pub found: Vec<Damage>,
 }
@@ -77,6 +82,7 @@ impl Columnar {
             buffer: Buffer::new(),
             limits,
             mode,
+            judge: None,
             found: Vec::new(),
         }
     }
@@ -84,6 +90,12 @@ impl Columnar {
     /// The columns.
     pub const fn builder(&mut self) -> &mut Builder {
         &mut self.builder
+    }
+
+    /// Has batches of transactions ruled on from here on: each partition has its own judge. Without one, all are taken,
+    /// and the column `transactionState` is null.
+    pub fn set_judge(&mut self, judge: Option<Judge>) {
+        self.judge = judge;
     }
 
     /// Reads until the record batch is full or the log ends. After an error, the rows before it are still there to
@@ -102,6 +114,13 @@ impl Columnar {
                     self.damage(damage, error)?;
                 }
                 Next::Entry(entry) => {
+                    if let Some(judge) = &self.judge {
+                        match judge.rule(&entry.head) {
+                            Ruling::Take(state) => self.builder.set_transaction_state(Some(state)),
+                            Ruling::LeaveOut => continue,
+                            Ruling::Stop => return Ok(Pulled::Behind(entry.head, entry.position)),
+                        }
+                    }
                     // Beyond what one record batch may hold: hand out what there is, then read it again.
                     if self.builder.rows() > 0 && !self.builder.has_room(self.need(&entry)) {
                         entries.rewind(position);

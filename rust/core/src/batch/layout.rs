@@ -113,17 +113,18 @@ pub(crate) fn v3_size(bytes: &[u8]) -> Result<(u64, usize), Flaw> {
     Ok(((LENGTH + width) as u64 + u64::from(length), width))
 }
 
-/// Reads the header of a v3 batch that is there as a whole.
+/// Reads the header of a v3 batch. What is behind it need not be there.
 pub(crate) fn read_v3(bytes: &[u8]) -> Result<Head, Flaw> {
     const CUT: Flaw = Flaw::PastEnd("batch header");
     let (size, width) = v3_size(bytes)?;
     let base_offset = i64::from_be_bytes(field(bytes, BASE_OFFSET).ok_or(CUT)?);
     let size = usize::try_from(size).map_err(|_| CUT)?;
-    let mut r = Reader::new(bytes.get(LENGTH + width..size).ok_or(CUT)?);
+    let end = size.min(bytes.len());
+    let mut r = Reader::new(bytes.get(LENGTH + width..end).ok_or(CUT)?);
     let leader_epoch = r.i32().ok_or(CUT)?;
     let _magic = r.i8().ok_or(CUT)?;
     let crc = r.u32().ok_or(CUT)?;
-    let crc_from = size - r.remaining();
+    let crc_from = end - r.remaining();
     let attributes = r.i16().ok_or(CUT)?;
     let last_offset_delta = read_varint(&mut r, "lastOffsetDelta")?;
     let base_timestamp = read_varlong(&mut r, "baseTimestamp")?;
@@ -135,7 +136,7 @@ pub(crate) fn read_v3(bytes: &[u8]) -> Result<Head, Flaw> {
     Ok(Head {
         format: Format::V3,
         size,
-        body: size - r.remaining(),
+        body: end - r.remaining(),
         crc_from,
         crc,
         base_offset,

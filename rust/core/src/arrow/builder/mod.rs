@@ -16,6 +16,7 @@ use crate::arrow::runs::{Runs, Shared};
 use crate::head::{Head, TimestampType};
 use crate::record::Record;
 use crate::select::Selection;
+use crate::transactions::TransactionState;
 
 /// The two ways in which the same columns are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -115,6 +116,7 @@ pub struct Builder {
     shared: Vec<(Column, Runs)>,
     topic: Arc<str>,
     partition: i32,
+    transaction_state: Option<TransactionState>,
     /// Rows of this batch that have no timestamp although the batch has.
     pub(in crate::arrow) untimed: Vec<usize>,
     /// Rows of damage, which are null in every column that a record fills.
@@ -169,6 +171,7 @@ impl Builder {
             shared: shared.map(|column| (column, Runs::default())).collect(),
             topic: "".into(),
             partition: -1,
+            transaction_state: None,
             untimed: Vec::new(),
             null_rows: Vec::new(),
             shape,
@@ -200,6 +203,11 @@ impl Builder {
             self.topic = topic.into();
         }
         self.partition = partition;
+    }
+
+    /// What became of the transaction of the batches that come from here on, if that is known.
+    pub const fn set_transaction_state(&mut self, state: Option<TransactionState>) {
+        self.transaction_state = state;
     }
 
     /// Rows so far.
@@ -362,6 +370,9 @@ impl Builder {
                 Column::Codec => head.codec().map_or(Shared::Null, |codec| Shared::Text(codec.name().into())),
                 Column::IsTransactional => Shared::Bool(head.is_transactional()),
                 Column::IsControl => Shared::Bool(head.is_control()),
+                Column::TransactionState => {
+                    self.transaction_state.map_or(Shared::Null, |state| Shared::Text(state.name().into()))
+                }
                 _ => Shared::Null,
             };
             runs.push(value, rows);
