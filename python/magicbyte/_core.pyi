@@ -46,6 +46,7 @@ class Part:
         end: int | None = None,
         first_offset: int | None = None,
         end_offset: int | None = None,
+        transactions: Transactions | None = None,
     ) -> Part: ...
     @property
     def source(self) -> str | bytes: ...
@@ -61,6 +62,24 @@ class Part:
     def first_offset(self) -> int | None: ...
     @property
     def end_offset(self) -> int | None: ...
+    @property
+    def transactions(self) -> Transactions | None: ...
+
+@final
+class Transactions:
+    def __new__(
+        cls, parts: Sequence[Part], *, format: str = "kafka", check_crc: bool = True, limits: Limits | None = None
+    ) -> Transactions: ...
+    @staticmethod
+    def from_bytes(data: bytes) -> Transactions: ...
+    def to_bytes(self, first: int | None = None, end: int | None = None) -> bytes: ...
+    def state(self, producer_id: int, offset: int) -> Literal["committed", "aborted", "unknown"]: ...
+    @property
+    def last_stable_offset(self) -> int | None: ...
+    @property
+    def left_behind(self) -> int: ...
+    @property
+    def findings(self) -> list[_Finding]: ...
 
 @final
 class Header:
@@ -352,6 +371,7 @@ class Reader:
         mode: str = "FAILFAST",
         limits: Limits | None = None,
         isolation: str = "read_uncommitted",
+        past_lso: bool = False,
         control: bool = False,
         timestamps: tuple[int | None, int | None] | None = None,
         mmap: bool = False,

@@ -87,6 +87,19 @@ def find(path: str, topic: str | None = None, partition: int | None = None) -> F
     return Found(sorted(segments, key=_order), left_out, False)
 
 
+def beside(segment: Segment) -> list[Segment]:
+    """All segments of the directory in which this one stands, itself among them; alone, where its name is no segment's."""
+    directory = os.path.dirname(os.path.abspath(segment.path))
+    if segment.base_offset < 0 or Path(segment.path).suffix != ".log":
+        return [segment]
+    try:
+        found = sorted(_partition(directory, segment.topic, segment.partition, []), key=_order)
+    except OSError:  # a directory that may not be listed
+        return [segment]
+    # Under the name that the caller gave: it tells which part is which.
+    return [segment if one.base_offset == segment.base_offset else one for one in found] or [segment]
+
+
 def _nothing(
     topic: str | None, partition: int | None, seen: list[tuple[str, int]], left_out: list[tuple[str, str]]
 ) -> str:

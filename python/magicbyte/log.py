@@ -10,10 +10,10 @@ from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from . import _seek
-from ._layout import UNKNOWN, Found, Segment, find
+from ._layout import UNKNOWN, Found, Segment, beside, find
 
 if TYPE_CHECKING:
-    from ._core import ConsumerRecord, LedgerRow, Limits, Part, Reader, RecordBatch, Scan
+    from ._core import ConsumerRecord, LedgerRow, Limits, Part, Reader, RecordBatch, Scan, Transactions
     from ._report import Report
 
 __all__ = ["Log", "Segment"]
@@ -109,9 +109,18 @@ class Log:
         *,
         offsets: Offsets | None = None,
         timestamps: Times | None = None,
+        past_lso: bool = False,
     ) -> Iterator[ConsumerRecord]:
-        """The records, in offset order in each partition. Control records come only if asked for."""
-        reader = self.reader(offsets=offsets, timestamps=timestamps, isolation=isolation, control=control)
+        """The records, in offset order in each partition. Control records come only if asked for.
+
+        ``isolation="read_committed"`` leaves out what transactions aborted and, as in Kafka, ends a partition at its
+        last stable offset: where the first transaction begins whose end is not in the data. ``past_lso=True`` goes on
+        behind it and leaves only such unknown ones out. ``reader`` has findings that say where it ended and how many
+        records are left behind.
+        """
+        reader = self.reader(
+            offsets=offsets, timestamps=timestamps, isolation=isolation, past_lso=past_lso, control=control
+        )
         return reader.records()
 
     def batches(self, *, offsets: Offsets | None = None, timestamps: Times | None = None) -> Iterator[RecordBatch]:
@@ -129,13 +138,18 @@ class Log:
         control: bool = False,
         batch_rows: int = 65_536,
         batch_bytes: int = 16 << 20,
+        past_lso: bool = False,
     ) -> Scan:
         """The records as Arrow columns; only the columns asked for are built.
 
+        ``isolation`` and ``past_lso`` are as in ``records``; the column ``transactionState`` says ``committed``,
+        ``aborted``, ``unknown`` or (outside of transactions, and for markers) ``none``, under either isolation.
         ``views=True`` gives BinaryView columns that point into the mapped file: the file must stay as it is meanwhile.
         ``batch_rows`` and ``batch_bytes`` bound each Arrow batch.
         """
-        reader = self.reader(offsets=offsets, timestamps=timestamps, isolation=isolation, control=control)
+        reader = self.reader(
+            offsets=offsets, timestamps=timestamps, isolation=isolation, past_lso=past_lso, control=control
+        )
         return reader.scan(columns, views=views, batch_rows=batch_rows, batch_bytes=batch_bytes)
 
     def reader(
@@ -144,16 +158,44 @@ class Log:
         offsets: Offsets | None = None,
         timestamps: Times | None = None,
         isolation: str = "read_uncommitted",
+        past_lso: bool = False,
         control: bool = False,
     ) -> Reader:
-        """The reader behind ``records``, ``batches`` and ``scan``; its ``.findings`` tell what it passed over."""
+        """The reader behind ``records``, ``batches`` and ``scan``; its ``.findings`` tell what it passed over, in tuples
+        of path, position, kind, size, message.
+
+        Kinds are those of damage, ``txnindex`` (an index at odds with the markers) and ``unknown_transaction``: where
+        ``read_committed`` ended, with the bytes left behind as the size, and the number of records in the message.
+        """
         from magicbyte import _core
 
         span = None if timestamps is None else _times(timestamps)
         parts = self.parts(offsets, timestamps)
         return _core.Reader(
-            parts, format=self.format, isolation=isolation, control=control, timestamps=span, **self._options
+            parts,
+            format=self.format,
+            isolation=isolation,
+            past_lso=past_lso,
+            control=control,
+            timestamps=span,
+            **self._options,
         )
+
+    def transactions(self, topic: str, partition: int) -> Transactions:
+        """What became of the transactions of one partition, found out when it is first asked for.
+
+        All segments of the partition are walked then, header by header: a marker may lie segments behind its records,
+        and a transaction that is still open may lie before what is to be read. Of a segment that was opened by its own
+        path, those beside it are walked too. Memory: what alternates between commit and abort, 24 bytes each time.
+        """
+        from magicbyte import _core
+
+        segments = [segment for segment in self.segments if (segment.topic, segment.partition) == (topic, partition)]
+        if self._data is None and self.single and len(segments) == 1:
+            segments = beside(segments[0])
+        options = {key: self._options[key] for key in ("check_crc", "limits")}
+        parts = [_core.Part(segment.path if self._data is None else self._data) for segment in segments]
+        return _core.Transactions(parts, format=self.format, **options)
 
     def verify(self) -> Report:
         """The strict pass: every defect by kind, place and severity, and whether the log is sound.
@@ -220,7 +262,14 @@ class Log:
 
         if self._data is not None:
             return [_core.Part(self._data, *stretch[1:]) for stretch in stretches]
-        return [_core.Part(*stretch) for stretch in stretches]
+        known: dict[tuple[str, int], Transactions] = {}
+        parts = []
+        for stretch in stretches:
+            name = (stretch.topic, stretch.partition)
+            if name not in known:
+                known[name] = self.transactions(*name)
+            parts.append(_core.Part(*stretch, transactions=known[name]))
+        return parts
 
     def _stretch(
         self, segment: Segment, following: Segment | None, wanted: tuple[int | None, int | None], since: int | None

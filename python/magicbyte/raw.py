@@ -26,6 +26,7 @@ def decode(
     partition: int = -1,
     format: str = "kafka",
     isolation: str = "read_uncommitted",
+    past_lso: bool = False,
     control: bool = False,
     check_crc: bool = True,
     mode: str = "FAILFAST",
@@ -35,6 +36,9 @@ def decode(
 
     An incomplete entry at the end ends it without an error, as a fetch response may be cut anywhere.
 
+    ``isolation="read_committed"`` knows only the markers in ``data``: it ends at the first transaction without one, and
+    ``past_lso=True`` leaves such transactions out and goes on. ``Log`` looks further.
+
     Raises:
         CorruptRecordError: when the iteration comes to bytes that are not sound; records before them came already.
     """
@@ -42,6 +46,7 @@ def decode(
         [Part(data, topic, partition)],
         format=format,
         isolation=isolation,
+        past_lso=past_lso,
         control=control,
         check_crc=check_crc,
         mode=mode,
@@ -70,6 +75,7 @@ def decode_arrow(
     partition: int = -1,
     format: str = "kafka",
     isolation: str = "read_uncommitted",
+    past_lso: bool = False,
     control: bool = False,
     check_crc: bool = True,
     mode: str = "FAILFAST",
@@ -89,7 +95,12 @@ def decode_arrow(
         CorruptRecordError: bytes that are not sound, in mode ``FAILFAST``.
     """
     first, end = offsets or (None, None)
-    options: dict[str, Any] = {"isolation": isolation, "control": control, "timestamps": timestamps}
+    options: dict[str, Any] = {
+        "isolation": isolation,
+        "past_lso": past_lso,
+        "control": control,
+        "timestamps": timestamps,
+    }
     reader = Reader(
         [Part(data, topic, partition, first_offset=first, end_offset=end)],
         format=format,

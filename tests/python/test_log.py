@@ -305,11 +305,6 @@ def test_scan_and_batches(logs: Path) -> None:
     assert log.scan(control=True).count() == RECORDS
 
 
-def test_not_built_yet(logs: Path) -> None:
-    with pytest.raises(NotImplementedError):
-        list(mb.Log(logs).records(isolation="read_committed"))
-
-
 def test_corruption_names_file_and_position(copy: Path) -> None:
     path = copy / f"{185:020}.log"
     batch = list(mb.Log(path).batches())[3]

@@ -86,7 +86,10 @@ exit status is 1. --mode DROPMALFORMED goes on behind it.
     type=click.Choice(ISOLATIONS),
     default=ISOLATIONS[0],
     show_default=True,
-    help="read_committed leaves out what transactions aborted.",
+    help="read_committed leaves out what transactions aborted, and ends at the first one whose end is not there.",
+)
+@click.option(
+    "--past-lso", is_flag=True, help="With read_committed: go on, and leave only transactions without an end out."
 )
 @click.option(
     "--binary",

@@ -126,6 +126,7 @@ class Selection:
     mode: str = "FAILFAST"
     check_crc: bool = True
     isolation: str = "read_uncommitted"
+    past_lso: bool = False
     control: bool = False
     partitions: tuple[int, ...] = ()
     topics: tuple[str, ...] = ()
@@ -160,6 +161,7 @@ class Selection:
             check_crc=self.check_crc if check_crc is None else check_crc,
             mode=self.mode,
             isolation=self.isolation,
+            past_lso=self.past_lso,
             control=self.control,
             timestamps=self.times,
         )

@@ -14,7 +14,7 @@ FINE, DEFECTS, USAGE, NOTHING = 0, 1, 2, 3
 INTERRUPTED, PIPE_CLOSED = 130, 141  # as a shell names an end by SIGINT and by SIGPIPE
 
 #: What a segment that a broker still writes, or that it preallocated, may well end in: told, but no defect.
-TAILS = frozenset({"torn_tail", "zero_tail"})
+TAILS = frozenset({"torn_tail", "zero_tail", "unknown_transaction"})
 
 
 def complain(message: str, hint: str | None = None, level: str = "error") -> None:

@@ -26,7 +26,8 @@ def decode_partition(
             (topic and partition are those of the path's directory; index files and the like are passed over), or bytes.
         column: the binary column; needed where a row has several, unless one is called ``value`` or ``content``.
         topic, partition: of the records, where no path tells.
-        options: what every reader takes: ``format``, ``isolation``, ``control``, ``check_crc``, ``mode``, ``limits``.
+        options: what every reader takes: ``format``, ``isolation``, ``past_lso``, ``control``, ``check_crc``,
+            ``mode``, ``limits``.
 
     Raises:
         CorruptRecordError: with the position in the bytes of that row, and the row's path where it has one.

@@ -42,6 +42,7 @@ class Options:
     start_at_latest_without_match: bool = False
     format: str = "kafka"
     isolation: str = "read_uncommitted"
+    past_lso: bool = False
     mode: str = "FAILFAST"
     check_crc: bool = True
     control: bool = False
@@ -215,6 +216,7 @@ _PLAIN: dict[str, tuple[str, Callable[[str], Any]]] = {
     ),
     "format": ("format", _one_of("kafka", "kip87", "kip82a", "kip82b", "v0", "v1", "v2", "v3")),
     "isolation": ("isolation", _one_of("read_uncommitted", "read_committed")),
+    "pastLso": ("past_lso", boolean),
     "mode": ("mode", _one_of("FAILFAST", "DROPMALFORMED", "PERMISSIVE")),
     "checkCrc": ("check_crc", boolean),
     "control": ("control", boolean),

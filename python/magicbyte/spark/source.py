@@ -22,6 +22,9 @@ from .options import Options, parse
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from magicbyte._core import Transactions
+    from magicbyte.log import Log
+
 
 class DataSource(datasource.DataSource):
     """``spark.read.format("magicbyte").load("logs/")``: rows as Spark's own Kafka source gives them, from files.
@@ -37,7 +40,9 @@ class DataSource(datasource.DataSource):
         ``includeHeaders``: true here, unless set to false.
     Which records, beyond it:
         ``topic``, ``partition``: name what has no name of its own, and choose among what has one.
-        ``isolation``, ``control`` (control records too).
+        ``isolation``: ``read_uncommitted`` | ``read_committed``, which ends a partition at its last stable offset;
+        ``pastLso``: goes on behind it, and leaves only transactions out whose end is not in the data.
+        ``control`` (control records too).
         ``pushdown``: filters on topic, partition, offset and timestamp skip segments and batches; needs the conf
         ``spark.sql.python.filterPushdown.enabled``.
     Columns:
@@ -82,6 +87,8 @@ class Piece(datasource.InputPartition):
     """What one task reads: plain values only, which pickle without the extension."""
 
     stretch: Stretch
+    transactions: bytes | None = None
+    """What is known of the partition's transactions: found out once, by whoever plans, not in every task."""
 
 
 class Reader(datasource.DataSourceReader):
@@ -104,13 +111,15 @@ class Reader(datasource.DataSourceReader):
             if self._wanted.takes(*name) and not both.empty:
                 chosen[name] = (both.first, both.end)
         times = (self._wanted.timestamps.first, self._wanted.timestamps.end)
-        found: list[Stretch] = []
+        states = "transactionstate" in (name.lower() for name, _ in self._fields)
+        known = Known(states or self._settings.isolation == "read_committed")
+        found: list[Piece] = []
         for log in opened:
             empty = {segment.path for segment in log.segments if segment.size == 0}
             stretches = log.stretches(chosen, times, self._settings.max_partition_bytes)
-            found += [stretch for stretch in stretches if stretch.path not in empty]
-        found.sort(key=lambda stretch: (stretch.topic, stretch.partition))
-        return [Piece(stretch) for stretch in found]
+            found += [Piece(it, known.of(log, it)) for it in stretches if it.path not in empty]
+        found.sort(key=lambda piece: (piece.stretch.topic, piece.stretch.partition))
+        return found
 
     def read(self, partition: datasource.InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition, as Arrow batches of exactly the schema's types."""
@@ -122,9 +131,15 @@ class Reader(datasource.DataSourceReader):
         from magicbyte import _core
 
         times = self._wanted.timestamps
+        known = partition.transactions
         reader = _core.Reader(
-            [_core.Part(*partition.stretch)],
+            [
+                _core.Part(
+                    *partition.stretch, transactions=None if known is None else _core.Transactions.from_bytes(known)
+                )
+            ],
             isolation=self._settings.isolation,
+            past_lso=self._settings.past_lso,
             control=self._settings.control,
             timestamps=None if times == Range() else (times.first, times.end),
             **self._settings.reading(),
@@ -139,6 +154,34 @@ class Reader(datasource.DataSourceReader):
         ]
         for batch in scan:
             yield pa.RecordBatch.from_arrays(batch.columns, schema=pa.schema(promised))
+
+
+class Known:
+    """What is known of transactions, cut to what a segment needs of it."""
+
+    def __init__(self, asked: bool) -> None:
+        self._asked = asked
+        self._partitions: dict[tuple[int, str, int], Transactions] = {}
+        self._segments: dict[tuple[int, str], bytes] = {}
+
+    def of(self, log: Log, stretch: Stretch) -> bytes | None:
+        """For a stretch of a log; ``None`` where nobody asks."""
+        if not self._asked:
+            return None
+        place = (id(log), stretch.path)
+        if place not in self._segments:
+            name = (id(log), stretch.topic, stretch.partition)
+            if name not in self._partitions:
+                self._partitions[name] = log.transactions(stretch.topic, stretch.partition)
+            own = [it for it in log.segments if (it.topic, it.partition) == (stretch.topic, stretch.partition)]
+            at = next(number for number, segment in enumerate(own) if segment.path == stretch.path)
+            # A segment holds what its name says, and ends where the next one begins.
+            end = own[at + 1].base_offset if at + 1 < len(own) else -1
+            first = own[at].base_offset
+            self._segments[place] = self._partitions[name].to_bytes(
+                first if first >= 0 else None, end if end > first >= 0 else None
+            )
+        return self._segments[place]
 
 
 class FilteringReader(Reader):

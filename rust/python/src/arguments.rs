@@ -1,8 +1,8 @@
 //! Arguments that several calls share, checked once and in words that name the argument.
 
 use magicbyte::log::Options;
-use magicbyte::{Dialect, Mode};
-use pyo3::exceptions::{PyNotImplementedError, PyValueError};
+use magicbyte::{Dialect, Isolation, Mode};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::part::Limits;
@@ -24,17 +24,11 @@ pub(crate) fn mode(name: &str) -> PyResult<Mode> {
 }
 
 /// An isolation level's name.
-pub(crate) fn isolation(name: &str) -> PyResult<()> {
-    match name {
-        "read_uncommitted" => Ok(()),
-        "read_committed" => {
-            Err(PyNotImplementedError::new_err("isolation=\"read_committed\" is not built yet"))
-        }
-        _ => {
-            let known = "read_uncommitted, read_committed";
-            Err(PyValueError::new_err(format!("unknown isolation {name:?}; known are {known}")))
-        }
-    }
+pub(crate) fn isolation(name: &str) -> PyResult<Isolation> {
+    Isolation::from_name(name).ok_or_else(|| {
+        let known = "read_uncommitted, read_committed";
+        PyValueError::new_err(format!("unknown isolation {name:?}; known are {known}"))
+    })
 }
 
 /// How to walk a log.

@@ -170,11 +170,11 @@ impl FileBlocks {
 }
 
 #[cfg(unix)]
-fn read_at(file: &File, bytes: &mut [u8], position: u64) -> io::Result<usize> {
+pub(crate) fn read_at(file: &File, bytes: &mut [u8], position: u64) -> io::Result<usize> {
     std::os::unix::fs::FileExt::read_at(file, bytes, position)
 }
 
 #[cfg(windows)]
-fn read_at(file: &File, bytes: &mut [u8], position: u64) -> io::Result<usize> {
+pub(crate) fn read_at(file: &File, bytes: &mut [u8], position: u64) -> io::Result<usize> {
     std::os::windows::fs::FileExt::seek_read(file, bytes, position)
 }

@@ -43,6 +43,8 @@ impl From<Failure> for PyErr {
             ReadError::Corrupt(error) => {
                 CorruptRecordError::new_err((text, path, error.position, error.kind().name(), error.records))
             }
+            // Ctrl-C, while a file was read.
+            ReadError::Io(error) if error.get_ref().is_some_and(|inner| inner.is::<Self>()) => error.into(),
             ReadError::Io(error) => match (error.raw_os_error(), path) {
                 // errno picks the subclass: FileNotFoundError, PermissionError and so on.
                 (Some(code), Some(path)) => PyOSError::new_err((code, os_text(&error), path)),

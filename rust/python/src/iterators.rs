@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use magicbyte::{Damage, Decompressor, Entries, Head, Mode, Next};
+use magicbyte::{Damage, Decompressor, Entries, Head, Judge, Mode, Next, Ruling};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::PyString;
@@ -21,6 +21,9 @@ pub(crate) struct Walk {
     pub(crate) plan: Arc<Plan>,
     next_part: usize,
     entries: Option<Entries<Bytestream>>,
+    judge: Option<Judge>,
+    /// Whether a sound batch of the part being read was below the last stable offset.
+    below: bool,
 }
 
 /// Where an entry was found.
@@ -32,7 +35,7 @@ struct Found {
 
 impl Walk {
     pub(crate) const fn new(plan: Arc<Plan>) -> Self {
-        Self { plan, next_part: 0, entries: None }
+        Self { plan, next_part: 0, entries: None, judge: None, below: false }
     }
 
     /// The part being read.
@@ -47,6 +50,8 @@ impl Walk {
                 return Ok(None);
             }
             self.next_part += 1;
+            self.judge = self.plan.judge(self.next_part - 1)?;
+            self.below = false;
             self.entries = Some(self.plan.open(self.next_part - 1)?);
         }
         Ok(self.entries.as_mut())
@@ -55,6 +60,50 @@ impl Walk {
     /// Goes on with the next part.
     pub(crate) fn close_part(&mut self) {
         self.entries = None;
+    }
+
+    /// Who rules on the batches of the part being read.
+    pub(crate) const fn judge(&self) -> Option<&Judge> {
+        self.judge.as_ref()
+    }
+
+    /// What to do with a batch of the part being read.
+    fn rule(&mut self, head: &Head, position: u64) -> bool {
+        let Some(judge) = &self.judge else { return true };
+        match judge.rule(head) {
+            Ruling::Take(_) => {
+                self.below = true;
+                true
+            }
+            Ruling::LeaveOut => {
+                self.below = true;
+                false
+            }
+            Ruling::Stop => {
+                self.leave_behind(head, position, self.below);
+                false
+            }
+        }
+    }
+
+    /// Ends the partition at a batch of which, and of what follows, nothing may be handed out. Says so, unless nothing
+    /// was wanted from there on, or another reader has the part in which it happens.
+    pub(crate) fn leave_behind(&mut self, head: &Head, position: u64, below: bool) {
+        let (plan, part) = (Arc::clone(&self.plan), self.part());
+        let it = &plan.parts[part];
+        let wanted = it.end_offset.is_none_or(|end| head.base_offset < end);
+        if let (true, Some(judge)) = (wanted, &self.judge) {
+            let here = below
+                || judge.lso().is_none_or(|lso| {
+                    head.base_offset == lso || it.first_offset.is_some_and(|first| first > lso)
+                });
+            if here {
+                plan.left_behind(part, judge, head, position);
+            }
+        }
+        let rest = plan.parts[self.next_part..].iter();
+        self.next_part += rest.take_while(|next| next.is_of(it)).count();
+        self.close_part();
     }
 
     /// Stops for good.
@@ -159,6 +208,9 @@ impl Records {
         self.at = 0;
         loop {
             let Some((found, block)) = self.walk.next()? else { return Ok(None) };
+            if !self.walk.rule(&found.head, found.position) {
+                continue;
+            }
             let selection = self.walk.plan.selection(self.walk.part());
             if !selection.may_hold(&found.head) {
                 continue;

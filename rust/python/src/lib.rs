@@ -10,6 +10,7 @@ mod error;
 mod gate;
 mod header;
 mod headers;
+mod hops;
 mod iterators;
 mod keys;
 mod made;
@@ -19,6 +20,7 @@ mod reader;
 mod scan;
 mod segment;
 mod segment_writer;
+mod transactions;
 mod verify;
 
 /// Kafka records as bytes.
@@ -48,6 +50,8 @@ mod _core {
     };
     #[pymodule_export]
     use crate::segment_writer::{PartitionBuilder, partition_metadata};
+    #[pymodule_export]
+    use crate::transactions::Transactions;
     #[pymodule_export]
     use crate::verify::{LedgerRow, Verifier, digest};
 

@@ -7,6 +7,8 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
+use crate::transactions::Transactions;
+
 /// Bounds that are checked before memory is taken.
 ///
 /// `record`: bytes of one record (default 256 MiB). `batch`: bytes of one stored entry (256 MiB). `decompressed`: bytes
@@ -90,7 +92,8 @@ pub(crate) enum From {
 }
 
 /// One stretch of one log: `source` (a path or bytes), the partition it belongs to, the bytes `[start, end)`, where
-/// `start` is the beginning of a batch, and the offsets `[first_offset, end_offset)` wanted of it.
+/// `start` is the beginning of a batch, and the offsets `[first_offset, end_offset)` wanted of it. `transactions` is what
+/// is known of its partition's; without, a reader finds it out from its own parts, if it has to know.
 #[pyclass(frozen, module = "magicbyte._core")]
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
@@ -106,6 +109,29 @@ pub(crate) struct Part {
     pub(crate) first_offset: Option<i64>,
     #[pyo3(get)]
     pub(crate) end_offset: Option<i64>,
+    pub(crate) transactions: Option<Transactions>,
+}
+
+impl Part {
+    /// All of a source, of no known partition.
+    pub(crate) const fn whole(source: From) -> Self {
+        Self {
+            source,
+            topic: String::new(),
+            partition: -1,
+            start: 0,
+            end: None,
+            first_offset: None,
+            end_offset: None,
+            transactions: None,
+        }
+    }
+
+    /// Whether both are of files of the same partition.
+    pub(crate) fn is_of(&self, other: &Self) -> bool {
+        let files = matches!((&self.source, &other.source), (From::Path(_), From::Path(_)));
+        files && self.partition == other.partition && self.topic == other.topic
+    }
 }
 
 /// Borrows `bytes` as they are; other buffers may change under the reader, so they are copied.
@@ -122,7 +148,8 @@ pub(crate) fn bytes_of(data: &Bound<'_, PyAny>) -> PyResult<Bytes> {
 #[pymethods]
 impl Part {
     #[new]
-    #[pyo3(signature = (source, topic="".to_owned(), partition=-1, start=0, end=None, first_offset=None, end_offset=None))]
+    #[pyo3(signature = (source, topic="".to_owned(), partition=-1, start=0, end=None, first_offset=None, end_offset=None, transactions=None))]
+    #[expect(clippy::too_many_arguments, reason = "by keyword")]
     fn new(
         source: &Bound<'_, PyAny>,
         topic: String,
@@ -131,10 +158,12 @@ impl Part {
         end: Option<u64>,
         first_offset: Option<i64>,
         end_offset: Option<i64>,
+        transactions: Option<&Transactions>,
     ) -> PyResult<Self> {
         let is_path = source.is_instance_of::<PyString>() || source.hasattr("__fspath__")?;
         let source = if is_path { From::Path(source.extract()?) } else { From::Bytes(bytes_of(source)?) };
-        Ok(Self { source, topic, partition, start, end, first_offset, end_offset })
+        let transactions = transactions.cloned();
+        Ok(Self { source, topic, partition, start, end, first_offset, end_offset, transactions })
     }
 
     /// The path, or the bytes.
@@ -144,6 +173,12 @@ impl Part {
             From::Path(path) => Ok(path.as_os_str().into_pyobject(py)?.into_any()),
             From::Bytes(bytes) => Ok(PyBytes::new(py, bytes).into_any()),
         }
+    }
+
+    /// What is known of the partition's transactions.
+    #[getter]
+    fn transactions(&self) -> Option<Transactions> {
+        self.transactions.clone()
     }
 
     #[getter]
@@ -161,6 +196,7 @@ impl Part {
             it.end,
             it.first_offset,
             it.end_offset,
+            it.transactions.clone(),
         );
         Ok((slf.get_type().into_any(), args.into_pyobject(slf.py())?.into_any()))
     }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use magicbyte::arrow::{Column, Flavor, Shape};
 use magicbyte::log::Options;
-use magicbyte::{Damage, Entries, Selection};
-use pyo3::exceptions::{PyNotImplementedError, PyValueError};
+use magicbyte::{Damage, Entries, Head, Isolation, Judge, Selection};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::arguments;
@@ -16,9 +16,13 @@ use crate::error::Failure;
 use crate::iterators::{BatchIterator, RecordIterator};
 use crate::part::{From, Limits, Part};
 use crate::scan::Scan;
+use crate::transactions::Own;
 
 /// What a reader passed over: path, position, kind, size, message.
 pub(crate) type Finding = (Option<String>, u64, &'static str, u64, String);
+
+/// What a finding is called that tells of the last stable offset.
+const UNKNOWN_TRANSACTION: &str = "unknown_transaction";
 
 /// What is to be read and how. Shared by all iterators of one reader.
 #[derive(Debug)]
@@ -28,13 +32,29 @@ pub(crate) struct Plan {
     control: bool,
     timestamps: Option<Range<i64>>,
     pub(crate) map: bool,
+    isolation: Isolation,
+    past_lso: bool,
+    /// Whether the states of transactions are wanted, whatever the isolation.
+    states: bool,
+    own: Arc<Own>,
     findings: Arc<Mutex<Vec<Finding>>>,
 }
 
 impl Plan {
     /// Everything of some parts.
     pub(crate) fn of(parts: Vec<Part>, options: Options) -> Self {
-        Self { parts, options, control: true, timestamps: None, map: false, findings: Arc::default() }
+        Self {
+            parts,
+            options,
+            control: true,
+            timestamps: None,
+            map: false,
+            isolation: Isolation::ReadUncommitted,
+            past_lso: false,
+            states: false,
+            own: Arc::default(),
+            findings: Arc::default(),
+        }
     }
 
     /// What was passed over so far.
@@ -80,7 +100,31 @@ impl Plan {
     pub(crate) fn note(&self, part: usize, damage: &Damage) {
         let size = damage.range.end.saturating_sub(damage.range.start);
         let path = self.path(part).map(|path| path.display().to_string());
-        let finding = (path, damage.range.start, damage.flaw.kind().name(), size, damage.flaw.to_string());
+        self.found((path, damage.range.start, damage.flaw.kind().name(), size, damage.flaw.to_string()));
+    }
+
+    /// Who rules on the batches of a part, where transactions matter.
+    pub(crate) fn judge(&self, part: usize) -> Result<Option<Judge>, Failure> {
+        if self.isolation == Isolation::ReadUncommitted && !self.states {
+            return Ok(None);
+        }
+        let known = match &self.parts[part].transactions {
+            Some(given) => given.0.get()?,
+            None => self.own.of(&self.parts, part, self.options).get()?,
+        };
+        known.findings.iter().for_each(|finding| self.found(finding.clone()));
+        let transactions = Arc::clone(&known.transactions);
+        Ok(Some(Judge { transactions, isolation: self.isolation, past_lso: self.past_lso }))
+    }
+
+    /// Tells that a part ends at a batch, because the transactions from there on are not decided.
+    pub(crate) fn left_behind(&self, part: usize, judge: &Judge, head: &Head, position: u64) {
+        let path = self.path(part).map(|path| path.display().to_string());
+        let bytes = judge.transactions.unstable().map_or(0, |it| it.bytes);
+        self.found((path, position, UNKNOWN_TRANSACTION, bytes, judge.left_behind(head)));
+    }
+
+    fn found(&self, finding: Finding) {
         let mut findings = self.findings.lock().unwrap_or_else(PoisonError::into_inner);
         if !findings.contains(&finding) {
             findings.push(finding);
@@ -96,7 +140,7 @@ pub(crate) struct Reader(Arc<Plan>);
 impl Reader {
     #[new]
     #[pyo3(signature = (parts, *, format="kafka", check_crc=true, mode="FAILFAST", limits=None,
-        isolation="read_uncommitted", control=false, timestamps=None, mmap=false))]
+        isolation="read_uncommitted", past_lso=false, control=false, timestamps=None, mmap=false))]
     #[expect(clippy::too_many_arguments, reason = "options by keyword")]
     fn new(
         parts: Vec<PyRef<'_, Part>>,
@@ -105,11 +149,12 @@ impl Reader {
         mode: &str,
         limits: Option<&Limits>,
         isolation: &str,
+        past_lso: bool,
         control: bool,
         timestamps: Option<(Option<i64>, Option<i64>)>,
         mmap: bool,
     ) -> PyResult<Self> {
-        arguments::isolation(isolation)?;
+        let isolation = arguments::isolation(isolation)?;
         let options = arguments::options(format, check_crc, mode, limits)?;
         let range = |(from, to): (Option<i64>, Option<i64>)| from.unwrap_or(i64::MIN)..to.unwrap_or(i64::MAX);
         Ok(Self(Arc::new(Plan {
@@ -118,6 +163,10 @@ impl Reader {
             control,
             timestamps: timestamps.filter(|times| *times != (None, None)).map(range),
             map: mmap,
+            isolation,
+            past_lso,
+            states: false,
+            own: Arc::default(),
             findings: Arc::default(),
         })))
     }
@@ -150,18 +199,22 @@ impl Reader {
             return Err(PyValueError::new_err("batch_rows and batch_bytes must be above 0"));
         }
         let shape = Shape { columns, flavor: Flavor { views, spark }, rows: batch_rows, bytes: batch_bytes };
-        let mut plan = Arc::clone(&self.0);
-        if views && !plan.map {
-            // Views point into what they are of, so files are mapped: that is what was asked for.
-            plan = Arc::new(Plan {
-                parts: plan.parts.clone(),
-                options: plan.options,
-                control: plan.control,
-                timestamps: plan.timestamps.clone(),
-                map: true,
-                findings: Arc::clone(&plan.findings),
-            });
-        }
+        let it = &self.0;
+        // Views point into what they are of, so files are mapped: that is what was asked for.
+        let map = it.map || views;
+        let states = shape.columns.contains(&Column::TransactionState);
+        let plan = Arc::new(Plan {
+            parts: it.parts.clone(),
+            options: it.options,
+            control: it.control,
+            timestamps: it.timestamps.clone(),
+            map,
+            isolation: it.isolation,
+            past_lso: it.past_lso,
+            states,
+            own: Arc::clone(&it.own),
+            findings: Arc::clone(&it.findings),
+        });
         Ok(Scan::new(plan, shape))
     }
 
@@ -173,12 +226,8 @@ impl Reader {
 }
 
 fn column(name: &str) -> PyResult<Column> {
-    let found = Column::from_name(name).ok_or_else(|| {
+    Column::from_name(name).ok_or_else(|| {
         let known: Vec<_> = Column::ALL.iter().map(|column| column.name()).collect();
         PyValueError::new_err(format!("unknown column {name:?}; known are {}", known.join(", ")))
-    })?;
-    if found == Column::TransactionState {
-        return Err(PyNotImplementedError::new_err("the column transactionState is not built yet"));
-    }
-    Ok(found)
+    })
 }

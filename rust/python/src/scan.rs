@@ -81,6 +81,7 @@ impl Stream {
             let builder = self.columnar.builder();
             builder.set_partition(&it.topic, it.partition);
             builder.set_selection(selection);
+            self.columnar.set_judge(self.walk.judge().cloned());
         }
         let Some(entries) = self.walk.entries()? else { return Ok(false) };
         let pulled = self.columnar.pull(entries);
@@ -91,6 +92,10 @@ impl Stream {
             Ok(Pulled::Full) => Ok(false),
             Ok(Pulled::End) => {
                 self.walk.close_part();
+                Ok(true)
+            }
+            Ok(Pulled::Behind { head, position, first }) => {
+                self.walk.leave_behind(&head, position, !first);
                 Ok(true)
             }
             Err(error) => Err(Failure { error, path: self.walk.plan.path(part) }),

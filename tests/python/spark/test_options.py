@@ -57,7 +57,7 @@ def test_schema_is_that_of_the_kafka_source(logs: Path) -> None:
 
 
 def test_every_column_has_a_spark_type() -> None:
-    columns = [name for name in _core.COLUMNS if name != "transactionState"]  # not built yet
+    columns = list(_core.COLUMNS)
     assert schema_of(columns).fieldNames() == columns
 
 
@@ -144,12 +144,6 @@ def test_one_way_to_choose_topics(logs: Path) -> None:
 
 def test_options_of_spark_itself_pass(logs: Path) -> None:
     source(logs, **{"serialization.format": "1"})
-
-
-def test_read_committed_says_that_it_is_not_built(logs: Path) -> None:
-    one = source(logs / "payments-1", isolation="read_committed")
-    with pytest.raises(NotImplementedError):
-        one.reader(schema=SCHEMA)
 
 
 def test_reports_of_damage_need_their_column(logs: Path, tmp_path: Path) -> None:

@@ -56,7 +56,14 @@ pub enum Pulled {
     /// The log's end.
     End,
     /// A batch that the judge stops at. It is not read, and nothing behind it is.
-    Behind(Head, u64),
+    Behind {
+        /// Its header.
+        head: Head,
+        /// Where it begins in the log.
+        position: u64,
+        /// Whether it is the first that the judge was asked about.
+        first: bool,
+    },
 }
 
 /// Reads entries into a [`Builder`]. One for many logs, so that small ones share record batches.
@@ -68,6 +75,7 @@ pub struct Columnar {
     limits: Limits,
     mode: Mode,
     judge: Option<Judge>,
+    ruled: bool,
     /// Damage and tails met so far.
     pub found: Vec<Damage>,
 }
@@ -83,6 +91,7 @@ impl Columnar {
             limits,
             mode,
             judge: None,
+            ruled: false,
             found: Vec::new(),
         }
     }
@@ -96,6 +105,7 @@ impl Columnar {
     /// and the column `transactionState` is null.
     pub fn set_judge(&mut self, judge: Option<Judge>) {
         self.judge = judge;
+        self.ruled = false;
     }
 
     /// Reads until the record batch is full or the log ends. After an error, the rows before it are still there to
@@ -115,10 +125,17 @@ impl Columnar {
                 }
                 Next::Entry(entry) => {
                     if let Some(judge) = &self.judge {
+                        let first = !std::mem::replace(&mut self.ruled, true);
                         match judge.rule(&entry.head) {
                             Ruling::Take(state) => self.builder.set_transaction_state(Some(state)),
                             Ruling::LeaveOut => continue,
-                            Ruling::Stop => return Ok(Pulled::Behind(entry.head, entry.position)),
+                            Ruling::Stop => {
+                                return Ok(Pulled::Behind {
+                                    head: entry.head,
+                                    position: entry.position,
+                                    first,
+                                });
+                            }
                         }
                     }
                     // Beyond what one record batch may hold: hand out what there is, then read it again.

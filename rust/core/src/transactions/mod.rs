@@ -118,10 +118,7 @@ impl Transactions {
             spans[from..].iter().take_while(|span| span.from < end).copied().collect()
         };
         let kept = self.producers.iter().map(|(&id, spans)| (id, cut(spans)));
-        Self {
-            producers: kept.filter(|(_, spans)| !spans.is_empty()).collect(),
-            unstable: self.unstable,
-        }
+        Self { producers: kept.filter(|(_, spans)| !spans.is_empty()).collect(), unstable: self.unstable }
     }
 
     /// Producers of which something is known.

@@ -278,7 +278,10 @@ impl Survey {
         for (at, txn) in index.iter().enumerate() {
             match seen.get(&txn.last_offset) {
                 Some(abort) if abort.producer_id != txn.producer_id => {
-                    note(at, "transaction index: an entry names another producer than the abort marker at its end");
+                    note(
+                        at,
+                        "transaction index: an entry names another producer than the abort marker at its end",
+                    );
                 }
                 Some(abort) if abort.first.is_some_and(|first| first < txn.first_offset) => {
                     note(at, "transaction index: an aborted transaction begins before the entry says");

@@ -120,13 +120,11 @@ fn txn(producer_id: i64, first_offset: i64, last_offset: i64) -> AbortedTxn {
 #[test]
 fn markers_decide_between_markers() {
     // 7: 0–2 committed, 5–6 aborted, 9 open; 8: 3 aborted; plain: 10.
-    let made = Made::default().data(7, 3).data(8, 1).commit(7).data(7, 2).abort(8).abort(7).data(7, 1).data(-1, 1);
+    let made =
+        Made::default().data(7, 3).data(8, 1).commit(7).data(7, 2).abort(8).abort(7).data(7, 1).data(-1, 1);
     let found = of(&made);
     let states = |id, offsets: &[i64]| offsets.iter().map(|&at| found.state_at(id, at)).collect::<Vec<_>>();
-    assert_eq!(
-        states(7, &[0, 2, 5, 6, 9]),
-        [Committed, Committed, Aborted, Aborted, Unknown]
-    );
+    assert_eq!(states(7, &[0, 2, 5, 6, 9]), [Committed, Committed, Aborted, Aborted, Unknown]);
     assert_eq!(states(8, &[3]), [Aborted]);
     assert_eq!(states(9, &[3]), [Unknown]);
     assert_eq!(lso(&found), Some((9, 2)));
@@ -159,7 +157,14 @@ fn markers_may_be_segments_later() {
 #[test]
 fn what_compaction_leaves() {
     // Markers without data, data without records, a marker emptied itself.
-    let made = Made::default().abort(5).commit(6).empty(7, 4, false).data(8, 1).empty(9, 1, true).commit(8).commit(8);
+    let made = Made::default()
+        .abort(5)
+        .commit(6)
+        .empty(7, 4, false)
+        .data(8, 1)
+        .empty(9, 1, true)
+        .commit(8)
+        .commit(8);
     let found = of(&made);
     assert_eq!((found.state_at(8, 6), found.unstable()), (Committed, None));
     assert_eq!((found.producers(), found.spans()), (1, 1));
@@ -169,7 +174,8 @@ fn what_compaction_leaves() {
 fn many_commits_take_one_span() {
     let made = (0..50).fold(Made::default(), |made, _| made.data(7, 2).commit(7));
     assert_eq!(of(&made).spans(), 1);
-    let made = (0..50).fold(made, |made, n| if n % 2 == 0 { made.data(7, 2).abort(7) } else { made.data(7, 1).commit(7) });
+    let made = (0..50)
+        .fold(made, |made, n| if n % 2 == 0 { made.data(7, 2).abort(7) } else { made.data(7, 1).commit(7) });
     assert_eq!(of(&made).spans(), 51);
 }
 
@@ -209,13 +215,22 @@ fn an_index_at_odds_is_told_and_not_believed() {
     let made = Made::default().data(7, 3).abort(7).data(7, 1).commit(7).data(8, 1).abort(8);
     let committed = |index: &[AbortedTxn]| {
         let (found, odd) = survey(&[(&made, Some(index)), (&Made::from(8).data(-1, 1), None)]);
-        assert_eq!((found.state_at(7, 0), found.state_at(7, 4), found.state_at(8, 6)), (Aborted, Committed, Aborted));
+        assert_eq!(
+            (found.state_at(7, 0), found.state_at(7, 4), found.state_at(8, 6)),
+            (Aborted, Committed, Aborted)
+        );
         odd
     };
     assert_eq!(committed(&[txn(7, 0, 3), txn(8, 6, 7)]), Vec::<&str>::new());
     assert_eq!(committed(&[txn(7, 0, 3)]), ["an abort marker has no entry"]);
-    assert_eq!(committed(&[txn(7, 1, 3), txn(8, 6, 7)]), ["an aborted transaction begins before the entry says"]);
-    assert_eq!(committed(&[txn(9, 0, 3), txn(8, 6, 7)]), ["an entry names another producer than the abort marker at its end"]);
+    assert_eq!(
+        committed(&[txn(7, 1, 3), txn(8, 6, 7)]),
+        ["an aborted transaction begins before the entry says"]
+    );
+    assert_eq!(
+        committed(&[txn(9, 0, 3), txn(8, 6, 7)]),
+        ["an entry names another producer than the abort marker at its end"]
+    );
     assert_eq!(
         committed(&[txn(7, 0, 3), txn(7, 4, 5), txn(8, 6, 7)]),
         ["no abort marker stands where an entry says"]
