@@ -14,7 +14,7 @@ __all__ = ["ProducerRecord"]
 
 
 class ProducerRecord:
-    """A record on its way to a topic.
+    """A record on its way to a topic: open while it is made, closed once it was sent (KIP-82).
 
     Args:
         topic: the topic's name.
@@ -54,11 +54,39 @@ class ProducerRecord:
     def tombstone(self, flag: bool | None) -> None:
         self._tombstone = flag
 
+    def close(self) -> None:
+        """What sending does: the headers become read-only, so that what was sent is what the record still says.
+
+        A closed record may be sent again as it is. Whoever wants to change its headers first takes a ``copy()``.
+        """
+        self.headers.close()
+
+    def replace(self, **changes: Any) -> ProducerRecord:
+        """A copy with other ``topic``, ``value``, ``key``, ``headers``, ``partition``, ``timestamp`` or ``tombstone``."""
+        fields = {name: getattr(self, name) for name in ("topic", "value", "key", "headers", "partition", "timestamp")}
+        return ProducerRecord(**{**fields, "tombstone": self._tombstone, **changes})
+
+    __replace__ = replace
+
+    def _serialized(self, key: bytes | None, value: bytes | None) -> ProducerRecord:
+        """The same record as bytes; the headers are the very same, so that what serializers add is seen here too."""
+        made = ProducerRecord.__new__(ProducerRecord)
+        made.topic, made.partition, made.timestamp, made._tombstone = (
+            self.topic,
+            self.partition,
+            self.timestamp,
+            self._tombstone,
+        )
+        made.key, made.value, made.headers = key, value, self.headers
+        return made
+
     def copy(self) -> ProducerRecord:
         """The same record with open headers of its own."""
         return ProducerRecord(
             self.topic, self.value, self.key, self.headers, self.partition, self.timestamp, self._tombstone
         )
+
+    __copy__ = copy
 
     def _fields(self) -> tuple[Any, ...]:
         return (self.topic, self.value, self.key, self.headers, self.partition, self.timestamp, self.tombstone)

@@ -161,6 +161,27 @@ impl ConsumerRecord {
         }
     }
 
+    /// The constructor's arguments by name.
+    fn fields<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let fields = PyDict::new(py);
+        fields.set_item("topic", self.topic(py))?;
+        fields.set_item("partition", self.partition())?;
+        fields.set_item("offset", self.offset)?;
+        fields.set_item("timestamp", self.timestamp)?;
+        fields.set_item("timestamp_type", self.timestamp_type())?;
+        fields.set_item("key", self.key(py))?;
+        fields.set_item("value", self.value(py))?;
+        fields.set_item("headers", self.headers(py)?)?;
+        fields.set_item("leader_epoch", self.leader_epoch())?;
+        fields.set_item("tombstone", self.tombstone)?;
+        fields.set_item("producer_id", self.producer_id())?;
+        fields.set_item("producer_epoch", self.producer_epoch())?;
+        fields.set_item("sequence", self.sequence())?;
+        fields.set_item("transactional", self.transactional())?;
+        fields.set_item("control", self.control())?;
+        Ok(fields)
+    }
+
     fn is_null(&self, py: Python<'_>, field: &Field) -> bool {
         match field {
             Field::Stored(span) => span.is_none(),
@@ -384,26 +405,50 @@ impl ConsumerRecord {
         ))
     }
 
+    /// A record to be sent on, as a mirror does: key, value, timestamp and a copy of the headers, which is open. `topic`
+    /// None keeps the topic; `partition` None lets the producer choose.
+    #[pyo3(signature = (topic=None, *, partition=None))]
+    fn to_producer_record<'py>(
+        &self,
+        py: Python<'py>,
+        topic: Option<Py<PyString>>,
+        partition: Option<i32>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let topic = topic.unwrap_or_else(|| self.topic(py));
+        let timestamp = Some(self.timestamp).filter(|timestamp| *timestamp >= 0);
+        let (key, value, headers) = (self.key(py), self.value(py), self.headers(py)?);
+        let args = (topic, value, key, headers, partition, timestamp, self.tombstone);
+        py.import("magicbyte.records")?.getattr("ProducerRecord")?.call1(args)
+    }
+
+    /// A copy with other fields, by the constructor's names. Its headers are open and its own.
+    #[pyo3(signature = (**changes))]
+    fn replace<'py>(
+        slf: &Bound<'py, Self>,
+        changes: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let kwargs = slf.get().fields(slf.py())?;
+        if let Some(changes) = changes {
+            kwargs.update(changes.as_mapping())?;
+        }
+        slf.get_type().call((), Some(&kwargs))
+    }
+
+    #[pyo3(signature = (**changes))]
+    fn __replace__<'py>(
+        slf: &Bound<'py, Self>,
+        changes: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        Self::replace(slf, changes)
+    }
+
+    /// A copy whose headers are open and its own.
+    fn copy<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Self::replace(slf, None)
+    }
+
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
-        let (py, it) = (slf.py(), slf.get());
-        let kwargs = PyDict::new(py);
-        kwargs.set_item("producer_id", it.producer_id())?;
-        kwargs.set_item("producer_epoch", it.producer_epoch())?;
-        kwargs.set_item("sequence", it.sequence())?;
-        kwargs.set_item("transactional", it.transactional())?;
-        kwargs.set_item("control", it.control())?;
-        let args = (
-            it.topic(py),
-            it.partition(),
-            it.offset,
-            it.timestamp,
-            it.timestamp_type(),
-            it.key(py),
-            it.value(py),
-            it.headers(py)?,
-            it.leader_epoch(),
-            it.tombstone,
-        );
-        crate::gate::rebuild(slf.as_any(), args.into_pyobject(py)?, &kwargs)
+        let kwargs = slf.get().fields(slf.py())?;
+        crate::gate::rebuild(slf.as_any(), pyo3::types::PyTuple::empty(slf.py()), &kwargs)
     }
 }

@@ -184,8 +184,13 @@ impl Headers {
     }
 }
 
-/// A (key, value) pair of any kind of sequence.
+/// A (key, value) pair: a tuple, or a list as JSON has it.
 fn pair<'py>(item: &Bound<'py, PyAny>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+    if let Ok(list) = item.cast::<PyList>()
+        && list.len() == 2
+    {
+        return Ok((list.get_item(0)?, list.get_item(1)?));
+    }
     item.extract().map_err(|_| {
         let text = item.repr().map_or_else(|_| "?".into(), |text| text.to_string());
         pyo3::exceptions::PyTypeError::new_err(format!(
