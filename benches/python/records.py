@@ -162,7 +162,9 @@ def main() -> int:
             base, middle = min(runs["aiokafka"]), statistics.median(runs["aiokafka"])
             for label, times in runs.items():
                 ratio = base / min(times)
-                line = f"{name}  {touched:14} {label:22} {count / min(times):6.2f} {count / statistics.median(times):6.2f}"
+                line = (
+                    f"{name}  {touched:14} {label:22} {count / min(times):6.2f} {count / statistics.median(times):6.2f}"
+                )
                 print(f"{line}  {ratio:5.2f} x  {middle / statistics.median(times):5.2f} x", flush=True)
                 if label != "aiokafka" and ratio < PROMISED.get((name, touched), 0):
                     low += 1
