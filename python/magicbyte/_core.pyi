@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
-from typing import Any, Literal, final
+from typing import Any, Literal, TypeAlias, final
 
 import pyarrow
 
@@ -14,7 +14,7 @@ DEFAULT_COLUMNS: tuple[str, ...]
 FORMATS: tuple[str, ...]
 
 _Buffer = bytes | bytearray | memoryview
-_HeaderLike = Header | tuple[str, bytes | None] | Sequence[Any]
+_HeaderLike: TypeAlias = "Header | tuple[str, bytes | None] | list[Any]"
 _Finding = tuple[str | None, int, str, int, str]
 
 @final
