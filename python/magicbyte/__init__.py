@@ -1,5 +1,6 @@
 """Reads, writes and converts Kafka records as bytes: no broker, straight to Python, Arrow and Spark."""
 
+from ._compare import Difference, Digest, diff, digest
 from ._core import (
     COLUMNS,
     DEFAULT_COLUMNS,
@@ -14,7 +15,6 @@ from ._core import (
     Scan,
     __version__,
 )
-from ._compare import Difference, Digest, diff, digest
 from ._report import Defect, Report
 from .conversion import Converted, convert, convert_file, detect, request_format
 from .encoding import encode, encode_batch, encode_batches

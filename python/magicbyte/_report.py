@@ -108,7 +108,7 @@ def run(
             Defect(_path(paths[at], suffix), position, kind, severity, message)
             for at, suffix, position, kind, severity, message in verifier.defects()
         ]
-        counts = {(kind, severity): count for kind, severity, count in verifier.counts()}
+        counts: dict[tuple[str, str], int] = {(kind, severity): count for kind, severity, count in verifier.counts()}
         report += Report(verifier.batches, verifier.records, defects, counts)
     return report
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import magicbyte as mb
-
 from cli.segments import batch, marker, message
 
 FIRST = "00000000000000000000.log"
@@ -220,7 +219,7 @@ def test_the_first_difference() -> None:
     assert (found.offset, found.what) == (1, ("headers",))
     assert found.first is not None
     assert found.second is not None
-    assert (list(found.first.headers)[0].value, list(found.second.headers)[0].value) == (None, b"")
+    assert (next(iter(found.first.headers)).value, next(iter(found.second.headers)).value) == (None, b"")
     (found,) = mb.diff(one, batch([(b"a", b"1")]))
     assert (found.offset, found.what, found.second) == (1, ("offset",), None)
 

@@ -9,7 +9,17 @@ import click
 
 from magicbyte.cli import problems
 from magicbyte.cli.options import FORMATS, Source, sources
-from magicbyte.cli.output import colourful, counted, escape, json_bytes, place, show_bytes, show_name, show_time, to_json
+from magicbyte.cli.output import (
+    colourful,
+    counted,
+    escape,
+    json_bytes,
+    place,
+    show_bytes,
+    show_name,
+    show_time,
+    to_json,
+)
 from magicbyte.errors import MagicbyteError
 
 if TYPE_CHECKING:
@@ -54,7 +64,9 @@ def command(paths: tuple[str, ...], format: str, as_json: bool) -> int:
             return _compare(opened.logs[0], opened.logs[1], as_json)
         except MagicbyteError as error:
             path = getattr(error, "path", None)
-            problems.damage(path or at.name, error, "damaged logs are not compared; magicbyte verify says what is damaged")
+            problems.damage(
+                path or at.name, error, "damaged logs are not compared; magicbyte verify says what is damaged"
+            )
             return problems.DEFECTS
 
 

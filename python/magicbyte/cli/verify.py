@@ -89,9 +89,7 @@ def _reports(wanted: list[tuple[Source, Pairs]], format: str) -> list[tuple[Sour
         for source, pairs in wanted:
             before: dict[str, int] = {}
 
-            def advance(
-                segment: Segment, position: int, reached: dict[str, int] = before, base: int = done
-            ) -> None:
+            def advance(segment: Segment, position: int, reached: dict[str, int] = before, base: int = done) -> None:
                 reached[segment.path] = position
                 progress.to(base + sum(reached.values()))
 

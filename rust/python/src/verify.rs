@@ -22,6 +22,9 @@ const ROWS: usize = 4096;
 /// Segment, ending of the file's name, position, kind, severity, message.
 type Found = (usize, &'static str, u64, &'static str, &'static str, String);
 
+/// SHA-256 in hex, records, offsets of the first and the last.
+type Summed = (String, u64, Option<(i64, i64)>);
+
 struct Pass {
     plan: Option<Arc<Plan>>,
     entries: Option<Entries<Bytestream>>,
@@ -300,7 +303,7 @@ pub(crate) fn digest(
     format: &str,
     check_crc: bool,
     limits: Option<&Limits>,
-) -> PyResult<(String, u64, Option<(i64, i64)>)> {
+) -> PyResult<Summed> {
     let options = arguments::options(format, check_crc, "FAILFAST", limits)?;
     let parts: Vec<Part> = parts.iter().map(|part| Part::clone(part)).collect();
     let mut digest = Digest::new(options.limits);

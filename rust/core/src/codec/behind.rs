@@ -67,7 +67,9 @@ mod tests {
         let data = b"one two three one two three".repeat(5000);
         for codec in [Codec::Gzip, Codec::Snappy, Codec::Lz4] {
             let mut out = Vec::new();
-            Compressor::new().compress(codec, Lz4Checksum::Standard, None, &data, &mut out).expect("compresses");
+            Compressor::new()
+                .compress(codec, Lz4Checksum::Standard, None, &data, &mut out)
+                .expect("compresses");
             assert!(!codec.has_bytes_behind(&out, &data), "{codec:?}");
             out.extend_from_slice(&[7; 3]);
             assert!(codec.has_bytes_behind(&out, &data), "{codec:?}");

@@ -31,7 +31,14 @@ pub(super) struct Cursors {
     aborted: Option<BTreeMap<i64, (usize, AbortedTxn)>>,
 }
 
-fn tell(findings: &mut Findings, file: InFile, position: usize, kind: Kind, severity: Severity, text: String) {
+fn tell(
+    findings: &mut Findings,
+    file: InFile,
+    position: usize,
+    kind: Kind,
+    severity: Severity,
+    text: String,
+) {
     let at = Place { segment: findings.segment, file, position: position as u64 };
     findings.push(at, kind, severity, text);
 }
@@ -94,8 +101,7 @@ impl Cursors {
                 let text = format!("offset {offset} points to byte {points}, where no batch begins");
                 tell(findings, InFile::Index, at, Kind::Index, Severity::Error, text);
             } else if offset < first {
-                let text =
-                    format!("offset {offset} points to byte {points}, where offsets begin at {first}");
+                let text = format!("offset {offset} points to byte {points}, where offsets begin at {first}");
                 tell(findings, InFile::Index, at, Kind::Index, Severity::Error, text);
             }
             self.next_offset += 1;
@@ -153,25 +159,32 @@ impl Cursors {
     pub(super) fn finish(&mut self, last: Option<i64>, cleaned: bool, findings: &mut Findings) {
         for (slot, entry) in self.offsets.iter().enumerate().skip(self.next_offset) {
             let text = format!("offset {} points to byte {}, past the end", entry.offset, entry.position);
-            tell(findings, InFile::Index, slot * 8, Kind::Index, Severity::Error, text);
+            tell(findings, InFile::Index, slot * OffsetIndex::ENTRY_SIZE, Kind::Index, Severity::Error, text);
         }
         let beyond = |offset: i64| last.is_none_or(|last| offset > last);
-        if let Some((slot, entry)) = self.offsets.iter().enumerate().next_back() {
-            if self.next_offset == self.offsets.len() && beyond(entry.offset) && !self.damaged {
-                let text = format!("offset {} is past the last one", entry.offset);
-                tell(findings, InFile::Index, slot * 8, Kind::Index, Severity::Error, text);
-            }
+        let met = self.next_offset == self.offsets.len() && !self.damaged;
+        if let Some(entry) = self.offsets.last().filter(|entry| met && beyond(entry.offset)) {
+            let text = format!("offset {} is past the last one", entry.offset);
+            let at = (self.offsets.len() - 1) * OffsetIndex::ENTRY_SIZE;
+            tell(findings, InFile::Index, at, Kind::Index, Severity::Error, text);
         }
         if !self.damaged {
             for (slot, entry) in self.times.iter().enumerate().skip(self.next_time) {
                 let text = format!("{} at offset {}: past the last offset", entry.timestamp, entry.offset);
-                tell(findings, InFile::TimeIndex, slot * 12, Kind::Index, Severity::Error, text);
+                tell(
+                    findings,
+                    InFile::TimeIndex,
+                    slot * TimeIndex::ENTRY_SIZE,
+                    Kind::Index,
+                    Severity::Error,
+                    text,
+                );
             }
         }
         for (offset, (slot, txn)) in self.aborted.take().unwrap_or_default() {
             let severity = if cleaned || self.damaged { Severity::Note } else { Severity::Error };
             let text = format!("no abort marker of producer {} stands at offset {offset}", txn.producer_id);
-            tell(findings, InFile::TxnIndex, slot * 34, Kind::TxnIndex, severity, text);
+            tell(findings, InFile::TxnIndex, slot * AbortedTxn::ENCODED_SIZE, Kind::TxnIndex, severity, text);
         }
     }
 }

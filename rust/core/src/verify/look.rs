@@ -11,8 +11,8 @@ use crate::error::{Flaw, Kind};
 use crate::format::{Family, Format};
 use crate::head::{Head, TimestampType};
 use crate::limits::Limits;
-use crate::message_set::layout::{MAGIC, OFFSET, OVERHEAD, SIZE, read_head};
 use crate::message_set;
+use crate::message_set::layout::{MAGIC, OFFSET, OVERHEAD, SIZE, read_head};
 use crate::record::{Record, Sink};
 use crate::verify::finding::Findings;
 use crate::verify::forms;
@@ -192,11 +192,11 @@ fn behind(entry: &Entry<'_>, payload: &Payload<'_>, findings: &mut Findings) {
         Family::Batch => entry.bytes.get(head.body..),
         Family::MessageSet => message_set::decode::wrapped(head, entry.bytes).ok(),
     };
-    if let (Some(codec), Some(input)) = (head.codec(), input) {
-        if codec.has_bytes_behind(input, payload.bytes()) {
-            let message = format!("bytes stand behind the {} stream, or it is in pieces", codec.name());
-            findings.note(entry.position, Kind::Canonical, message);
-        }
+    if let (Some(codec), Some(input)) = (head.codec(), input)
+        && codec.has_bytes_behind(input, payload.bytes())
+    {
+        let message = format!("bytes stand behind the {} stream, or it is in pieces", codec.name());
+        findings.note(entry.position, Kind::Canonical, message);
     }
 }
 

@@ -111,14 +111,8 @@ impl Verifier {
         let damaged = self.settle(true);
         let wants_keys = self.order.wants_keys();
         let findings = &mut self.findings;
-        let seen = look::look(
-            entry,
-            &mut self.decompressor,
-            &self.limits,
-            &mut self.buffer,
-            wants_keys,
-            findings,
-        );
+        let seen =
+            look::look(entry, &mut self.decompressor, &self.limits, &mut self.buffer, wants_keys, findings);
         self.batches += 1;
         self.records += u64::from(seen.records);
         let (at, head) = (entry.position, &entry.head);

@@ -139,7 +139,7 @@ impl Order {
         let expected = last.saturating_add(1);
         if first > expected {
             self.gaps += 1;
-            let missing = if first - expected == 1 {
+            let missing = if first == expected.saturating_add(1) {
                 format!("offset {expected} is missing")
             } else {
                 format!("offsets {expected} to {} are missing", first - 1)
