@@ -3,7 +3,8 @@
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use magicbyte::format::HeaderSupport;
 use magicbyte::{
-    BatchFields, Batcher, Codec, Dialect, EncodeFlaw, Encoder, Format, Header, NewRecord, TimestampType,
+    BatchFields, Batcher, Codec, Dialect, EncodeFlaw, Encoder, Format, Header, HeaderLayout, Headers,
+    NewRecord, TimestampType,
 };
 use proptest::prelude::*;
 use serde_json::Value;
@@ -275,6 +276,29 @@ fn a_stream_is_cut_into_batches_by_size() {
             records.iter().map(|record| record.offset).collect::<Vec<_>>(),
             (0..25).collect::<Vec<_>>()
         );
+    }
+}
+
+/// Encoded headers are copied as a whole, whatever they look like.
+#[test]
+fn padded_headers_are_carried() {
+    // Key length 1 in five bytes, "k", value length 0.
+    let one = [0x82, 0x80, 0x80, 0x80, 0x00, b'k', 0];
+    for count in [1, 3, 5_000] {
+        let padded = one.repeat(count);
+        let headers = Headers::parse(&padded, HeaderLayout::Varint).expect("sound");
+        for format in [Format::V2, Format::V3, Format::Kip82a, Format::Kip82b] {
+            for codec in [Codec::None, Codec::Zstd, Codec::Gzip] {
+                if codec.id() > format.traits().max_codec {
+                    continue;
+                }
+                let record = NewRecord { headers: headers.into(), ..NewRecord::default() };
+                let (mut out, fields) = (Vec::new(), BatchFields { codec, ..BatchFields::default() });
+                Encoder::new().encode(format, &fields, [record], &mut out).expect("carried");
+                let (_, records) = owned::read(&out, owned::dialect(format));
+                assert_eq!(records[0].headers, vec![(b"k".to_vec(), Some(Vec::new())); count]);
+            }
+        }
     }
 }
 

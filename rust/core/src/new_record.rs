@@ -103,21 +103,28 @@ impl<'a> NewHeaders<'a> {
             }
             bytes += header.len(rules.layout);
         }
-        Ok(bytes)
+        match self {
+            // Copied as they are, padded lengths included.
+            Self::Encoded(headers) if headers.layout() == rules.layout => Ok(headers.bytes().len()),
+            _ => Ok(bytes),
+        }
     }
 
     /// Fills them in, in [`HeaderLayout::Varint`]; [`NewHeaders::measure`] came before.
     #[inline(always)]
     pub(crate) fn fill(&self, fill: &mut Fill<'_>) {
-        let mut each = |header: &Header<'_>| {
-            fill.varint(header.key.len() as i32);
-            fill.bytes(header.key);
-            fill.nullable(header.value);
-        };
         match self {
-            Self::List(list) => list.iter().for_each(each),
+            Self::List(list) => {
+                for header in *list {
+                    fill_header(header, fill);
+                }
+            }
             Self::Encoded(headers) if headers.layout() == HeaderLayout::Varint => fill.bytes(headers.bytes()),
-            Self::Encoded(headers) => headers.iter().for_each(|header| each(&header)),
+            Self::Encoded(headers) => {
+                for header in *headers {
+                    fill_header(&header, fill);
+                }
+            }
         }
     }
 
@@ -139,6 +146,13 @@ impl<'a> NewHeaders<'a> {
             }
         }
     }
+}
+
+#[inline(always)]
+fn fill_header(header: &Header<'_>, fill: &mut Fill<'_>) {
+    fill.varint(header.key.len() as i32);
+    fill.bytes(header.key);
+    fill.nullable(header.value);
 }
 
 #[inline(always)]

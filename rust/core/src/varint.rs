@@ -143,8 +143,15 @@ pub const fn uvarint_len(value: u32) -> usize {
     groups_len(value as u64)
 }
 
+#[inline(always)]
 const fn groups_len(raw: u64) -> usize {
-    (64 - (raw | 1).leading_zeros() as usize).div_ceil(7)
+    if raw < 1 << 7 {
+        1
+    } else if raw < 1 << 14 {
+        2
+    } else {
+        (64 - raw.leading_zeros() as usize).div_ceil(7)
+    }
 }
 
 #[cfg(test)]

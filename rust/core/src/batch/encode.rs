@@ -3,7 +3,7 @@
 use crate::batch::decode::{NULL_KEY, NULL_VALUE};
 use crate::checksum::Checksum;
 use crate::encode_error::EncodeFlaw;
-use crate::fill::Fill;
+use crate::fill::{Fill, SLACK};
 use crate::header::{HeaderLayout, nullable_len};
 use crate::new_record::{HeaderRules, NewRecord};
 use crate::varint::{uvarint_len, varint_len, varlong_len, write_uvarint, write_varlong};
@@ -47,10 +47,10 @@ pub(crate) fn varint_record<const ATTRIBUTES: bool>(
         return Err(EncodeFlaw::TooLarge("a record"));
     }
     let end = filled + varint_len(length as i32) + length;
-    if out.len() < end {
-        grow(out, end);
+    if out.len() < end + SLACK {
+        grow(out, end + SLACK);
     }
-    let mut fill = Fill::new(&mut out[filled..end]);
+    let mut fill = Fill::new(out, filled);
     fill.varint(length as i32);
     if ATTRIBUTES {
         fill.byte(record.attributes as u8);
@@ -61,14 +61,14 @@ pub(crate) fn varint_record<const ATTRIBUTES: bool>(
     fill.nullable(record.value);
     fill.varint(count as i32);
     record.headers.fill(&mut fill);
-    debug_assert_eq!(fill.remaining(), 0);
+    debug_assert_eq!(fill.at(), end);
     Ok(end)
 }
 
 /// Makes place up to `end`, and some more: zeroing it in large pieces costs little.
 #[cold]
 fn grow(out: &mut Vec<u8>, end: usize) {
-    const PIECE: usize = 16 << 10;
+    const PIECE: usize = 4 << 10;
     out.resize(end.next_multiple_of(PIECE), 0);
 }
 
