@@ -15,7 +15,7 @@ PACKAGE = REPO / "python" / "magicbyte"
 ORDER = [
     ["error"],
     ["bytes", "limits", "checksum"],
-    ["varint", "format", "codec"],
+    ["varint", "fill", "format", "codec"],
     ["head", "header"],
     ["record", "encode_error", "new_record"],
     ["message_set", "batch"],
