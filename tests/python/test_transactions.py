@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 import magicbyte as mb
-from golden.corpus import Case, logs
 from magicbyte import _core
+
+from golden.corpus import Case, logs
 
 States = dict[int, str]
 OUTCOMES = {"ABORT": "aborted", "COMMIT": "committed"}
