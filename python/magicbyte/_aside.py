@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import shutil
+import sys
 import tempfile
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["flush_directory", "replace_directory", "written_aside"]
+__all__ = ["aside_name", "flush_directory", "replace_directory", "written_aside"]
 
 
 @contextlib.contextmanager
@@ -44,20 +47,38 @@ def _mode(target: Path) -> int:
     return 0o666 & ~mask
 
 
+def aside_name(target: Path) -> Path:
+    """A new name beside a directory, in the form of one that a broker marked for deletion: should it be left there by a
+    process that was killed, a broker removes it when it starts (any other name would keep it from starting), and
+    ``Log`` leaves it out."""
+    return target.with_name(f"{target.name}.{uuid.uuid4().hex}-delete")
+
+
 def replace_directory(made: Path, target: Path) -> None:
     """Puts the directory ``made`` in the place of ``target``, which may be there; both have the same parent.
 
-    POSIX has no call that swaps two directories: for a moment neither stands at ``target``, and a run that is killed
-    just then leaves the old one beside it, as ``.<name>.old``.
+    Where the system can swap two directories (Linux), there is no moment at which neither stands at ``target``.
     """
     flush_directory(made)
-    old = target.with_name(f".{target.name}.old")
-    if target.exists():
-        shutil.rmtree(old, ignore_errors=True)
+    if not target.exists():
+        os.rename(made, target)
+    elif _swapped(made, target):
+        shutil.rmtree(made, ignore_errors=True)
+    else:
+        old = aside_name(target)
         os.rename(target, old)
-    os.rename(made, target)
+        os.rename(made, target)
+        shutil.rmtree(old, ignore_errors=True)
     flush_directory(target.parent)
-    shutil.rmtree(old, ignore_errors=True)
+
+
+def _swapped(one: Path, other: Path) -> bool:
+    """Swaps two paths in one step; False where the system or the file system cannot."""
+    at_cwd, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    if not sys.platform.startswith("linux"):
+        return False
+    rename = getattr(ctypes.CDLL(None), "renameat2", None)
+    return rename is not None and rename(at_cwd, os.fsencode(one), at_cwd, os.fsencode(other), exchange) == 0
 
 
 def flush_directory(directory: Path) -> None:

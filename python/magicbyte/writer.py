@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from magicbyte import _core
-from magicbyte._aside import replace_directory
+from magicbyte._aside import aside_name, replace_directory
 from magicbyte.conversion import Converted, Target, target_format
 from magicbyte.encoding import BATCH_SIZE, encode_batches
 
@@ -88,9 +87,8 @@ class Writer:
         self._log: BinaryIO | None = None
         self._base = 0
         self.directory.parent.mkdir(parents=True, exist_ok=True)
-        # Its name is no partition's, so that nobody reads it as one.
-        made = tempfile.mkdtemp(prefix=f".{self.directory.name}.", suffix=".part", dir=self.directory.parent)
-        self._made: Path | None = Path(made)
+        self._made: Path | None = aside_name(self.directory)
+        self._made.mkdir()
 
     def write(self, records: Iterable[AnyRecord]) -> None:
         """Appends records in batches formed by size; those without an offset count on from ``next_offset``.
@@ -149,9 +147,6 @@ class Writer:
                 self._put("leader-epoch-checkpoint", epochs)
             if self._topic_id is not None:
                 self._put("partition.metadata", self._topic_id)
-            mask = os.umask(0)
-            os.umask(mask)
-            self._made.chmod(0o777 & ~mask)  # mkdtemp lets nobody else in
             replace_directory(self._made, self.directory)
             self._made = None
         except BaseException:

@@ -117,6 +117,34 @@ def test_nothing_is_seen_of_what_failed(tmp_path: Path) -> None:
         writer.append(b"")
 
 
+def test_what_a_killed_writer_leaves_is_no_partition(tmp_path: Path) -> None:
+    """A broker deletes such a directory at its start, and a reader leaves it out."""
+    with mb.Writer(tmp_path / "t-0") as writer:
+        writer.write(records(3))
+    unfinished = mb.Writer(tmp_path / "t-0")
+    unfinished.write(records(500))
+    (left,) = (name for name in names(tmp_path) if name != "t-0")
+    assert left.startswith("t-0.") and left.endswith("-delete")
+    assert _core.topic_partition(left) is None
+    assert len(list(mb.Log(tmp_path).records())) == 3
+    unfinished.abandon()
+    assert names(tmp_path) == ["t-0"]
+
+
+@pytest.mark.parametrize("swaps", [True, False])
+def test_a_directory_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, swaps: bool) -> None:
+    if not swaps:
+        monkeypatch.setattr("magicbyte._aside._swapped", lambda one, other: False)
+    for count in (3, 4):
+        with mb.Writer(tmp_path / "t-0") as writer:
+            writer.write(records(count))
+        assert len(list(mb.Log(tmp_path / "t-0").records())) == count
+        assert names(tmp_path) == ["t-0"]
+    # Its mode is that of any directory made here.
+    (tmp_path / "other").mkdir()
+    assert (tmp_path / "t-0").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
 def test_an_empty_partition(tmp_path: Path) -> None:
     with mb.Writer(tmp_path / "t-0", base_offset=5):
         pass

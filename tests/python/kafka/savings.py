@@ -15,7 +15,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 from broker import Broker
-from messages import T, Message
+from messages import Message, T
 from producers import Sender
 
 COUNT = 200_000
