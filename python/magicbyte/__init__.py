@@ -22,6 +22,7 @@ from .errors import CorruptRecordError, IllegalStateError, MagicbyteError, Unsup
 from .log import Log, Segment
 from .raw import decode, decode_arrow, decode_batches, verify
 from .records import ProducerRecord
+from .recovery import Lost, Recovered, recover
 from .writer import Writer, convert_partition
 
 __all__ = [
@@ -40,10 +41,12 @@ __all__ = [
     "LedgerRow",
     "Limits",
     "Log",
+    "Lost",
     "MagicbyteError",
     "ProducerRecord",
     "Record",
     "RecordBatch",
+    "Recovered",
     "Report",
     "Scan",
     "Segment",
@@ -62,6 +65,7 @@ __all__ = [
     "encode",
     "encode_batch",
     "encode_batches",
+    "recover",
     "request_format",
     "verify",
 ]

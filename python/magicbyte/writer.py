@@ -6,7 +6,7 @@ import contextlib
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -18,7 +18,7 @@ from magicbyte.encoding import BATCH_SIZE, encode_batches
 
 if TYPE_CHECKING:
     from magicbyte.encoding import AnyRecord
-    from magicbyte.log import Log
+    from magicbyte.log import Log, Segment
 
     Beside = tuple[bytes, bytes, bytes, bytes]
 
@@ -228,7 +228,7 @@ def convert_partition(
         directory,
         segment_bytes=segment_bytes,
         index_interval=index_interval,
-        topic_id=topic_id or _topic_id(log),
+        topic_id=topic_id or topic_id_of(log.segments),
         read_format=dialect,
         base_offset=options.get("first_offset"),
     )
@@ -238,9 +238,9 @@ def convert_partition(
     return Converted(b"", Counter(iterator.dropped), iterator.findings)
 
 
-def _topic_id(log: Log) -> str | None:
+def topic_id_of(segments: Sequence[Segment]) -> str | None:
     """The topic's id, where it stands beside the segments and is one."""
-    for segment in log.segments[:1]:
+    for segment in segments[:1]:
         with contextlib.suppress(OSError, ValueError):
             id = (
                 (Path(segment.path).parent / "partition.metadata").read_text("ascii").partition("topic_id: ")[2].strip()

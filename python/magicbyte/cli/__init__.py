@@ -26,6 +26,7 @@ COMMANDS = {
     "convert": "A log in another format: v0 to v3 and the drafts of KIP-82 and KIP-87.",
     "savings": "What the v3 proposal would save on a log, by topic, before and after compression.",
     "verify": "The strict pass: every defect by kind and place, and whether the log is sound.",
+    "recover": "A clean copy of what is readable in a damaged log, and what is missing from it.",
     "diff": "Whether two logs hold the same records, whatever their batches, codecs and formats.",
 }
 

@@ -277,6 +277,12 @@ impl LedgerRow {
         self.0.crc_ok
     }
 
+    /// Whether all its records can be read.
+    #[getter]
+    const fn readable(&self) -> bool {
+        self.0.readable
+    }
+
     fn __repr__(&self) -> String {
         let (row, head) = (&self.0, &self.0.head);
         format!(

@@ -26,6 +26,8 @@ pub(super) struct Seen {
     pub(super) last: i64,
     /// Sound records.
     pub(super) records: u32,
+    /// All records can be read.
+    pub(super) readable: bool,
     /// It shows that a cleaner rewrote it: offsets are missing inside, no record is left, or a delete horizon.
     pub(super) rewritten: bool,
     /// A record of data without a key, which no compacted topic has.
@@ -149,6 +151,7 @@ pub(super) fn look(
     if wrapper && records.count > 0 {
         (seen.first, seen.last) = (records.first, records.last);
     }
+    seen.readable = decoded.is_ok();
     seen.null_key = records.null_key;
     seen.control = records.control;
     seen.keys = std::mem::take(&mut records.keys);

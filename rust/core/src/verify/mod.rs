@@ -45,6 +45,8 @@ pub struct Row {
     pub records: u32,
     /// Whether the checksum holds. Of a row where it does not, nothing is sure.
     pub crc_ok: bool,
+    /// Whether all its records can be read.
+    pub readable: bool,
 }
 
 /// Verifies one partition: its segments in order, each entry by entry.
@@ -129,7 +131,15 @@ impl Verifier {
             cursors.marker(&marker, at, findings);
         }
         let (first_offset, last_offset) = (seen.first, seen.last);
-        Row { position: at, head: *head, first_offset, last_offset, records: seen.records, crc_ok: true }
+        Row {
+            position: at,
+            head: *head,
+            first_offset,
+            last_offset,
+            records: seen.records,
+            crc_ok: true,
+            readable: seen.readable,
+        }
     }
 
     /// Damage, or a tail.
@@ -242,5 +252,6 @@ pub fn broken_row(damage: &Damage, front: &[u8], options: &Options) -> Option<Ro
         crate::format::Family::MessageSet => crate::message_set::layout::read_head(front, format)?,
     };
     let (first_offset, last_offset) = (head.base_offset, head.last_offset);
-    Some(Row { position: damage.range.start, head, first_offset, last_offset, records: 0, crc_ok: false })
+    let position = damage.range.start;
+    Some(Row { position, head, first_offset, last_offset, records: 0, crc_ok: false, readable: false })
 }

@@ -1,0 +1,102 @@
+"""`magicbyte recover`: a clean copy of what is readable, and a report of what is missing."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from magicbyte.cli import problems
+from magicbyte.cli.options import FORMATS, sources
+from magicbyte.cli.output import counted, escape, human_bytes, to_json
+from magicbyte.cli.progress import Progress
+
+if TYPE_CHECKING:
+    from magicbyte.cli.options import Source
+    from magicbyte.recovery import Lost, Recovered
+
+HELP = """Writes a clean copy of all that is readable in IN to OUT, and says what is missing from it.
+
+IN is a segment file, a partition directory or a directory of those, and is only ever read. OUT becomes a partition
+directory, or a directory of those, with fresh indexes, which a broker opens; it must not be there yet. Batches are
+copied byte by byte where their checksum holds, all their records can be read, and their offsets follow the ones before.
+
+\b
+Examples:
+  magicbyte recover /var/kafka/orders-0 saved/orders-0
+  magicbyte recover logs/ saved/ --json | jq '.lost'
+
+Exit status: 0 nothing is missing but tails, 1 something is, 2 wrong usage or a file that cannot be read or written,
+3 nothing to recover.
+"""
+
+
+@click.command("recover", help=HELP)
+@click.argument("source", metavar="IN")
+@click.argument("target", metavar="OUT")
+@click.option("--format", type=click.Choice(FORMATS), default="kafka", show_default=True,
+              help="How to read magic 2 (kafka: v2), or the one format to accept.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="One JSON document about what was done.")
+def command(source: str, target: str, format: str, as_json: bool) -> int:
+    from magicbyte.recovery import recover
+
+    with sources((source,), format) as opened:
+        if not opened.logs or not opened.logs[0].log.segments:
+            return opened.nothing("no segments")
+        one = opened.logs[0]
+        with Progress(one.log.size) as progress:
+            try:
+                done = recover(one.log, target, progress=progress.to)
+            except (ValueError, FileExistsError) as error:
+                problems.complain(str(error))
+                return problems.USAGE
+        _show(one, target, done, as_json)
+        missing = any(not _is_tail(lost, done) for lost in done.lost)
+        if missing or any(d.kind == "gap" and d.severity == "error" for d in done.report.defects):
+            return problems.DEFECTS
+        return problems.FINE if done.records else problems.NOTHING
+
+
+def _is_tail(lost: Lost, done: Recovered) -> bool:
+    return any(
+        d.kind in problems.TAILS and d.severity == "note" and (d.path, d.position) == (lost.path, lost.position)
+        for d in done.report.defects
+    )
+
+
+def _show(source: Source, target: str, done: Recovered, as_json: bool) -> None:
+    if as_json:
+        sys.stdout.write(to_json(_document(source, target, done)) + "\n")
+        return
+    for lost in done.lost:
+        where = problems.located(source.show(lost.path or None), lost.position, f"{lost.size:,} bytes: {lost.why}")
+        offsets = "" if lost.first_offset is None else f" (offsets {lost.first_offset}..{lost.last_offset})"
+        word = "tail" if _is_tail(lost, done) else "lost"
+        sys.stdout.write(f"{word}: {escape(where)}{offsets}\n")
+    for d in done.report.defects:
+        if d.kind == "gap" and d.severity == "error":
+            place = problems.located(source.show(d.path or None), d.position, d.message)
+            sys.stdout.write(f"missing: {escape(place)}\n")
+    what = f"{counted(done.batches, 'batch')}, {counted(done.records, 'record')}, {human_bytes(done.bytes)}"
+    sys.stdout.write(f"{escape(target)}: {what}\n")
+
+
+def _document(source: Source, target: str, done: Recovered) -> dict[str, Any]:
+    return {
+        "target": target,
+        "batches": done.batches,
+        "records": done.records,
+        "bytes": done.bytes,
+        "lost": [
+            {"path": source.show(lost.path or None), "position": lost.position, "size": lost.size,
+             "firstOffset": lost.first_offset, "lastOffset": lost.last_offset, "tail": _is_tail(lost, done),
+             "why": lost.why}
+            for lost in done.lost
+        ],
+        "defects": [
+            {"path": source.show(d.path or None), "position": d.position, "kind": d.kind, "severity": d.severity,
+             "message": d.message}
+            for d in done.report.defects
+        ],
+    }  # fmt: skip

@@ -1,0 +1,252 @@
+"""A clean copy of what is readable in a damaged log. The input is only ever read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from magicbyte import _core
+from magicbyte._report import Report, run
+from magicbyte.errors import CorruptRecordError
+from magicbyte.log import Log, Segment
+from magicbyte.writer import Writer, topic_id_of
+
+if TYPE_CHECKING:
+    from magicbyte._core import LedgerRow, Limits, Part
+    from magicbyte.log import Source
+
+    Pairs = list[tuple[Segment, Part]]
+
+__all__ = ["Lost", "Recovered", "recover", "recover_partition"]
+
+PIECE = 8 << 20  # bytes that are copied in one go
+SEGMENT_BYTES = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Bytes of the input that are not in the copy.
+
+    Attributes:
+        path, position, size: the bytes.
+        first_offset, last_offset: as the batch's header has them, which may itself be damaged; ``None`` for bytes that are
+            no batch.
+        why: in words.
+    """
+
+    path: str
+    position: int
+    size: int
+    first_offset: int | None
+    last_offset: int | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What was copied, and what is missing.
+
+    Attributes:
+        batches, records, bytes: copied.
+        lost: what is not in the copy, in the order of the log. Tails (torn, or zeros) are among it.
+        report: the strict pass over the input.
+    """
+
+    batches: int = 0
+    records: int = 0
+    bytes: int = 0
+    lost: list[Lost] = field(default_factory=list)
+    report: Report = field(default_factory=Report)
+
+    def __add__(self, other: Recovered) -> Recovered:
+        return Recovered(
+            self.batches + other.batches,
+            self.records + other.records,
+            self.bytes + other.bytes,
+            [*self.lost, *other.lost],
+            self.report + other.report,
+        )
+
+
+def recover(
+    source: Log | Source,
+    directory: str | os.PathLike[str],
+    *,
+    format: str = "kafka",
+    limits: Limits | None = None,
+    segment_bytes: int = SEGMENT_BYTES,
+    progress: Callable[[int], object] | None = None,
+) -> Recovered:
+    """Writes a clean copy of all that is readable: partition directories with fresh indexes, which a broker opens.
+
+    Batches are copied byte by byte where their checksum holds, all their records can be read, and their offsets follow the
+    ones before; the rest is left out and told. One partition goes to ``directory`` itself, a directory of partitions to
+    directories of the same names below it. Each appears as a whole or not at all. ``progress`` is told the bytes done.
+
+    Raises:
+        ValueError: ``directory`` is the input, or inside of it, or around it.
+        FileExistsError: something stands there already.
+        OSError: what can't be read or written.
+    """
+    log = source if isinstance(source, Log) else Log(source, format=format, limits=limits)
+    target = Path(directory)
+    _keep_apart(log, target)
+    pairs = list(zip(log.segments, log.parts(), strict=True))
+    whole = Recovered()
+    done = 0
+    for _, group in groupby(pairs, lambda pair: (pair[0].topic, pair[0].partition)):
+        partition = list(group)
+        # The name of a directory that is there: it becomes no other path.
+        place = target if log.single else target / Path(partition[0][0].path).parent.name
+        if place.exists() and (not place.is_dir() or any(place.iterdir())):
+            raise FileExistsError(f"{place}: something stands there already")
+        before = done
+
+        def advance(position: int, before: int = before) -> None:
+            if progress is not None:
+                progress(before + position)
+
+        whole += recover_partition(log, partition, place, limits=limits, segment_bytes=segment_bytes, advance=advance)
+        done += sum(segment.size for segment, _ in partition)
+    return whole
+
+
+def recover_partition(
+    log: Log,
+    pairs: Pairs,
+    directory: Path,
+    *,
+    limits: Limits | None = None,
+    segment_bytes: int = SEGMENT_BYTES,
+    advance: Callable[[int], object] | None = None,
+) -> Recovered:
+    """``recover`` of one partition, whose segments are ``pairs``."""
+    report = run(pairs, format=log.format, limits=limits)
+    told = {(d.path, d.position): d.message for d in reversed(report.defects) if d.severity == "error"}
+    writer = Writer(
+        directory,
+        segment_bytes=segment_bytes,
+        read_format=log.format if log.format.startswith("kip") else "kafka",
+        topic_id=topic_id_of([segment for segment, _ in pairs]),
+    )
+    copy = _Copy(writer)
+    with writer:
+        before = 0
+        for segment, part in pairs:
+            with _Input(segment, part) as source:
+                position = 0
+                broken: LedgerRow | None = None
+                for row in _rows(segment, part, log.format, limits):
+                    if row.position > position:
+                        why = told.get((segment.path, position), "no sound batch")
+                        copy.lose(segment, position, row.position - position, broken, why)
+                    position, broken = row.position, None
+                    if not row.crc_ok:
+                        # Its length may be false: it ends where the next one begins.
+                        broken = row
+                        continue
+                    if row.readable:
+                        copy.take(segment, row, source)
+                    else:
+                        why = told.get((segment.path, row.position), "records that can't be read")
+                        copy.lose(segment, row.position, row.size, row, why)
+                    position += row.size
+                    if advance is not None:
+                        advance(before + position)
+                copy.flush()
+                if position < segment.size:
+                    why = told.get((segment.path, position), "no whole batch up to the end")
+                    copy.lose(segment, position, segment.size - position, broken, why)
+            before += segment.size
+    return Recovered(copy.batches, copy.records, copy.bytes, copy.lost, report)
+
+
+class _Copy:
+    """Copies batches one after the other, several at a time."""
+
+    def __init__(self, writer: Writer) -> None:
+        self.writer = writer
+        self.batches = self.records = self.bytes = 0
+        self.lost: list[Lost] = []
+        self._waiting: list[tuple[Segment, LedgerRow, bytes]] = []
+        self._size = 0
+
+    def take(self, segment: Segment, row: LedgerRow, source: _Input) -> None:
+        self._waiting.append((segment, row, source.read(row.position, row.size)))
+        self._size += row.size
+        if self._size >= PIECE:
+            self.flush()
+
+    def lose(self, segment: Segment, position: int, size: int, row: LedgerRow | None, why: str) -> None:
+        self.flush()
+        first, last = (None, None) if row is None else (row.first_offset, row.last_offset)
+        self.lost.append(Lost(segment.path, position, size, first, last, why))
+
+    def flush(self) -> None:
+        waiting, self._waiting, self._size = self._waiting, [], 0
+        if not waiting:
+            return
+        try:
+            self.writer.append(b"".join(data for _, _, data in waiting))
+        except (CorruptRecordError, ValueError):
+            # Which one it is: one by one.
+            for segment, row, data in waiting:
+                try:
+                    self.writer.append(data)
+                except (CorruptRecordError, ValueError) as error:
+                    self.lost.append(
+                        Lost(segment.path, row.position, row.size, row.first_offset, row.last_offset, str(error))
+                    )
+                else:
+                    self._count(row)
+            return
+        for _, row, _ in waiting:
+            self._count(row)
+
+    def _count(self, row: LedgerRow) -> None:
+        self.batches += 1
+        self.records += row.records
+        self.bytes += row.size
+
+
+class _Input:
+    """A segment's bytes, opened for reading only."""
+
+    def __init__(self, segment: Segment, part: Part) -> None:
+        self._data = part.source if isinstance(part.source, bytes) else None
+        path = Path(segment.path)
+        self._file: BinaryIO | None = None if self._data is not None else path.open("rb")
+
+    def read(self, position: int, size: int) -> bytes:
+        if self._file is None:
+            return (self._data or b"")[position : position + size]
+        self._file.seek(position)
+        return self._file.read(size)
+
+    def __enter__(self) -> _Input:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+def _rows(segment: Segment, part: Part, format: str, limits: Limits | None) -> Iterator[LedgerRow]:
+    verifier = _core.Verifier(format=format, limits=limits)
+    verifier.begin(part)
+    ended = False
+    while not ended:
+        _, ended, rows = verifier.step(True)
+        yield from rows
+
+
+def _keep_apart(log: Log, target: Path) -> None:
+    if not log.source:
+        return
+    source, out = Path(log.source).resolve(), target.resolve()
+    if out.is_relative_to(source) or source.is_relative_to(out):
+        raise ValueError(f"{target}: the copy must not stand where the input stands")
