@@ -18,6 +18,7 @@ use crate::entry::Entry;
 use crate::error::{Error, Flaw};
 use crate::format::Dialect;
 use crate::frame::{Frame, LOOK, frame};
+use crate::head::Head;
 use crate::limits::Limits;
 
 /// What to do at damage; the words are Spark's.
@@ -184,12 +185,24 @@ impl Walker {
     /// ends with the window.
     #[inline]
     pub fn step<'a>(&mut self, window: &'a [u8], last: bool) -> Step<'a> {
+        self.step_where(window, last, |_| true)
+    }
+
+    /// As [`Walker::step`], but an entry that is not `wanted` comes with its checksum not compared: most of its bytes
+    /// are not even fetched from memory.
+    #[inline]
+    pub fn step_where<'a>(
+        &mut self,
+        window: &'a [u8],
+        last: bool,
+        wanted: impl Fn(&Head) -> bool,
+    ) -> Step<'a> {
         if let State::Entries = self.state {
             if window.len() < LOOK as usize && !last {
                 return Step::More(LOOK);
             }
             if let Frame::Entry(entry) = frame(window, self.position, self.options.dialect) {
-                match self.accept(&entry) {
+                match self.accept(&entry, wanted) {
                     Ok(()) => {
                         self.position += entry.head.size as u64;
                         self.seen = true;
@@ -204,9 +217,9 @@ impl Walker {
         self.slow_step(window, last)
     }
 
-    fn accept(&self, entry: &Entry<'_>) -> Result<(), Flaw> {
+    fn accept(&self, entry: &Entry<'_>, wanted: impl Fn(&Head) -> bool) -> Result<(), Flaw> {
         self.options.limits.batch(entry.head.size as u64)?;
-        if self.options.check_crc { entry.check_crc() } else { Ok(()) }
+        if self.options.check_crc && wanted(&entry.head) { entry.check_crc() } else { Ok(()) }
     }
 
     #[inline(never)]

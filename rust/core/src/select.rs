@@ -25,9 +25,13 @@ impl Selection {
     /// Whether any record of an entry may be wanted. `false` spares its decompression.
     #[must_use]
     pub fn may_hold(&self, head: &Head) -> bool {
-        if head.is_control() && !self.control {
-            return false;
-        }
+        (self.control || !head.is_control()) && self.overlaps(head)
+    }
+
+    /// Whether an entry may lie in the ranges. What does not is passed over, its checksum not compared, as a seek
+    /// by an index passes it over.
+    #[must_use]
+    pub fn overlaps(&self, head: &Head) -> bool {
         // A wrapper's base is not known before it is open, but its last offset is. The header of a rewritten
         // batch keeps its original range, which only ever is too wide.
         if head.last_offset < self.offsets.start {

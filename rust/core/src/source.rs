@@ -124,13 +124,18 @@ impl<S: Source> Entries<S> {
         reason = "an entry borrows the window, which Iterator cannot say"
     )]
     pub fn next(&mut self) -> io::Result<Next<'_>> {
+        self.next_where(|_| true)
+    }
+
+    /// The next entry; one that is not `wanted` comes with its checksum not compared.
+    pub fn next_where(&mut self, wanted: impl Fn(&Head) -> bool) -> io::Result<Next<'_>> {
         let found: Option<(Head, u64)> = loop {
             let position = self.walker.position();
             let (window, begins, last) = self.source.window();
             let at = position.checked_sub(begins).and_then(|at| usize::try_from(at).ok());
             let ahead = at.and_then(|at| window.get(at..));
             let step = match ahead {
-                Some(ahead) => self.walker.step(ahead, last),
+                Some(ahead) => self.walker.step_where(ahead, last, &wanted),
                 // The window is elsewhere. Behind the end of the log it is empty.
                 None if last && position >= begins => self.walker.step(&[], true),
                 None => Step::More(1),

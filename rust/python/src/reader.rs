@@ -1,5 +1,6 @@
 //! Reads parts of logs: as records, as batches, as Arrow columns.
 
+use std::collections::HashSet;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,6 +25,14 @@ pub(crate) type Finding = (Option<String>, u64, &'static str, u64, String);
 /// What a finding is called that tells of the last stable offset.
 const UNKNOWN_TRANSACTION: &str = "unknown_transaction";
 
+/// Findings in the order in which they were met, each once: a hostile log has as many as it has bytes, so that looking
+/// through them for each new one would take hours.
+#[derive(Debug, Default)]
+struct Findings {
+    list: Vec<Finding>,
+    seen: HashSet<(Option<String>, u64, &'static str)>,
+}
+
 /// What is to be read and how. Shared by all iterators of one reader.
 #[derive(Debug)]
 pub(crate) struct Plan {
@@ -37,7 +46,7 @@ pub(crate) struct Plan {
     /// Whether the states of transactions are wanted, whatever the isolation.
     states: bool,
     own: Arc<Own>,
-    findings: Arc<Mutex<Vec<Finding>>>,
+    findings: Arc<Mutex<Findings>>,
 }
 
 impl Plan {
@@ -59,7 +68,7 @@ impl Plan {
 
     /// What was passed over so far.
     pub(crate) fn findings(&self) -> Vec<Finding> {
-        self.findings.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.findings.lock().unwrap_or_else(PoisonError::into_inner).list.clone()
     }
 
     /// Opens a part.
@@ -126,8 +135,9 @@ impl Plan {
 
     fn found(&self, finding: Finding) {
         let mut findings = self.findings.lock().unwrap_or_else(PoisonError::into_inner);
-        if !findings.contains(&finding) {
-            findings.push(finding);
+        // Each iterator of a reader comes by the same places.
+        if findings.seen.insert((finding.0.clone(), finding.1, finding.2)) {
+            findings.list.push(finding);
         }
     }
 }

@@ -128,10 +128,10 @@ impl PartitionBuilder {
 }
 
 /// Bytes of one segment, from and to; the base offset of the segment that begins there, and what the one before closed with.
-type Stretch = (usize, usize, Option<i64>, Option<Closed>);
+type Piece = (usize, usize, Option<i64>, Option<Closed>);
 
 impl PartitionBuilder {
-    fn follow(&self, state: &mut State, data: &[u8]) -> Result<Vec<Stretch>, Refusal> {
+    fn follow(&self, state: &mut State, data: &[u8]) -> Result<Vec<Piece>, Refusal> {
         // All or nothing: first whether all of it is sound.
         let mut next = state.next_offset.or(self.base_offset);
         self.each(data, |at, entry| {

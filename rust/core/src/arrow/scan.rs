@@ -117,7 +117,8 @@ impl Columnar {
                 return Ok(Pulled::Full);
             }
             let position = entries.position();
-            match entries.next()? {
+            let selection = self.builder.selection();
+            match entries.next_where(|head| selection.overlaps(head))? {
                 Next::End => return Ok(Pulled::End),
                 Next::Damage(damage) => {
                     let error = damage.error();
