@@ -194,13 +194,6 @@ def test_a_log_that_grows_while_it_is_read(broker: Broker, java_consumer: JavaCo
     assert [len(read) for read in reads] == sorted(len(read) for read in reads)
 
 
-def test_a_read_committed_reader_is_not_pretended(broker: Broker, written) -> None:
-    """Until it is built, nothing passes for it."""
-    written("transactions")
-    with pytest.raises(NotImplementedError):
-        list(mb.Log(broker.partition_dir("transactions")).records(isolation="read_committed"))
-
-
 @pytest.mark.spark
 @pytest.mark.parametrize(
     "name", ["librdkafka-snappy", "transactions", "segments", "compacted-transactions", "append-time"]

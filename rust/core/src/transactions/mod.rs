@@ -83,10 +83,10 @@ pub struct Transactions {
 }
 
 impl Transactions {
-    /// What became of the transaction of a batch.
+    /// What became of the transaction of a batch. One that compaction left empty has nothing to be told of.
     #[must_use]
     pub fn state(&self, head: &Head) -> TransactionState {
-        if !head.is_transactional() || head.is_control() {
+        if !head.is_transactional() || head.is_control() || head.count == Some(0) {
             return TransactionState::None;
         }
         self.state_at(head.producer_id, head.base_offset)

@@ -168,6 +168,10 @@ fn what_compaction_leaves() {
     let found = of(&made);
     assert_eq!((found.state_at(8, 6), found.unstable()), (Committed, None));
     assert_eq!((found.producers(), found.spans()), (1, 1));
+    let judge = Judge { transactions: found.into(), isolation: Isolation::ReadCommitted, past_lso: false };
+    for entry in crate::Log::new(&made.bytes, Options::default()) {
+        assert!(matches!(judge.rule(&entry.unwrap().head), Ruling::Take(_)));
+    }
 }
 
 #[test]
