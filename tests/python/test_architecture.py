@@ -13,7 +13,7 @@ PACKAGE = REPO / "python" / "magicbyte"
 
 # Each room of the core may use those before it, and the tables that hang under all: no room later than itself.
 ORDER = [
-    ["error"],
+    ["error", "prefetch"],
     ["bytes", "limits", "checksum"],
     ["varint", "fill", "format", "codec"],
     ["head", "header"],

@@ -1,5 +1,7 @@
 //! The two checksums of Kafka's formats, computed with SIMD by crc-fast.
 
+use crate::prefetch::prefetch;
+
 /// Which CRC an entry carries. Both cover everything from a fixed field to the end of the entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checksum {
@@ -19,11 +21,53 @@ impl Checksum {
             Self::Crc32C => crc_fast::crc32_iscsi(bytes),
         }
     }
+
+    /// The checksum of the first `length` bytes, while what stands some way behind them is fetched from memory: the
+    /// rest of the entry, and the next one.
+    #[inline]
+    pub(crate) fn of_first(self, length: usize, bytes: &[u8]) -> u32 {
+        let covered = bytes.get(..length).unwrap_or_default();
+        if length < 2 * PIECE {
+            prefetch(beyond(bytes, 0, length));
+            return self.of(covered);
+        }
+        let mut digest = crc_fast::Digest::new(match self {
+            Self::Crc32 => crc_fast::CrcAlgorithm::Crc32IsoHdlc,
+            Self::Crc32C => crc_fast::CrcAlgorithm::Crc32Iscsi,
+        });
+        for (number, piece) in covered.chunks(PIECE).enumerate() {
+            prefetch(beyond(bytes, number * PIECE, piece.len()));
+            digest.update(piece);
+        }
+        digest.finalize() as u32
+    }
+}
+
+/// What is checked between two rounds of prefetching, and how far ahead those look: measured on Zen 5, where 1 KiB
+/// and 4 KiB, or 4 KiB ahead, are slower.
+const PIECE: usize = 2048;
+const AHEAD: usize = 8192;
+
+/// `length` bytes that stand a little behind `at`, as far as there are any.
+#[inline(always)]
+fn beyond(bytes: &[u8], at: usize, length: usize) -> &[u8] {
+    let rest = bytes.get(at + AHEAD..).unwrap_or_default();
+    rest.get(..length).unwrap_or(rest)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn in_pieces_as_at_once() {
+        let bytes: Vec<u8> = (0..40_000u32).map(|i| ((i * 7919) >> 3) as u8).collect();
+        for checksum in [Checksum::Crc32, Checksum::Crc32C] {
+            for length in [0, 1, 2047, 4095, 4096, 4097, 16_384, 40_000] {
+                assert_eq!(checksum.of_first(length, &bytes), checksum.of(&bytes[..length]));
+            }
+        }
+    }
 
     /// The check values of the CRC catalogue for "123456789".
     #[test]

@@ -40,6 +40,18 @@ impl<'a> Entry<'a> {
         Ok(())
     }
 
+    /// As [`Entry::check_crc`], for an entry at the front of `window`, whose bytes behind it are wanted next.
+    #[inline]
+    pub(crate) fn check_crc_in(&self, window: &[u8]) -> Result<(), Flaw> {
+        let covered = window.get(self.head.crc_from..).unwrap_or_default();
+        let length = self.head.size.saturating_sub(self.head.crc_from);
+        let computed = self.head.format.traits().checksum.of_first(length, covered);
+        if computed != self.head.crc {
+            return Err(Flaw::Crc { stored: self.head.crc, computed });
+        }
+        Ok(())
+    }
+
     /// Whether the records must be decompressed before they can be read.
     ///
     /// Kafka looks at no record byte of an empty batch, so neither do we: compaction leaves some.

@@ -22,6 +22,7 @@ pub mod limits;
 pub mod log;
 pub mod message_set;
 pub mod new_record;
+mod prefetch;
 pub mod record;
 pub mod request;
 pub mod segment;

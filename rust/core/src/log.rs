@@ -202,7 +202,7 @@ impl Walker {
                 return Step::More(LOOK);
             }
             if let Frame::Entry(entry) = frame(window, self.position, self.options.dialect) {
-                match self.accept(&entry, wanted) {
+                match self.accept(&entry, window, wanted) {
                     Ok(()) => {
                         self.position += entry.head.size as u64;
                         self.seen = true;
@@ -217,9 +217,9 @@ impl Walker {
         self.slow_step(window, last)
     }
 
-    fn accept(&self, entry: &Entry<'_>, wanted: impl Fn(&Head) -> bool) -> Result<(), Flaw> {
+    fn accept(&self, entry: &Entry<'_>, window: &[u8], wanted: impl Fn(&Head) -> bool) -> Result<(), Flaw> {
         self.options.limits.batch(entry.head.size as u64)?;
-        if self.options.check_crc && wanted(&entry.head) { entry.check_crc() } else { Ok(()) }
+        if self.options.check_crc && wanted(&entry.head) { entry.check_crc_in(window) } else { Ok(()) }
     }
 
     #[inline(never)]
