@@ -58,6 +58,7 @@ bench: ## MB/s and records/s of scan, columns and encoding on the files A-H: a t
 	$(PIN) $(BENCH) --bench core
 
 bench-peers: $(VENV)/.dev ## magicbyte and other readers of Kafka records side by side (builds the peers first: many minutes)
+	$(BIN)/python -m pip install -q crc32c  # what kafka-python needs to be fair
 	$(BIN)/python benches/peers/run.py
 
 FUZZ_SECONDS ?= 60

@@ -67,7 +67,7 @@ fn main() -> std::io::Result<()> {
         cases.retain(|case| case.name.contains(&part));
         report.figures.extend(measure(cases, rounds));
     }
-    println!("{}", report.markdown());
+    println!("{}\n{}", report.markdown(), report.records_markdown());
     let path = data::target().join("bench.json");
     report.write_json(&path)
 }

@@ -99,14 +99,6 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// The best figure of a case, in MB/s.
-    pub(crate) fn best(&self, file: &str, name: &str) -> Option<f64> {
-        self.figures
-            .iter()
-            .find(|figure| figure.file == file && figure.name == name)
-            .map(|figure| figure.best)
-    }
-
     fn files(&self) -> Vec<&'static str> {
         let mut files: Vec<_> = self.figures.iter().map(|figure| figure.file).collect();
         files.sort_unstable();
@@ -124,22 +116,30 @@ impl Report {
         names
     }
 
-    /// A Markdown table: a row a case, a column a file, best and median MB/s.
+    /// A Markdown table of best and median MB/s.
     pub(crate) fn markdown(&self) -> String {
-        let files = self.files();
-        let width = self.names().iter().map(|name| name.len()).max().unwrap_or(0);
-        let mut text = format!("| {:width$} |", "MB/s, best (median)");
-        let width = width.max("MB/s, best (median)".len());
+        self.table("MB/s, best (median)", |figure| format!("{:.0} ({:.0})", figure.best, figure.median))
+    }
+
+    /// A Markdown table of records a second.
+    pub(crate) fn records_markdown(&self) -> String {
+        self.table("M records/s, best", |figure| format!("{:.2}", figure.records))
+    }
+
+    /// A row a case, a column a file.
+    fn table(&self, title: &str, cell: impl Fn(&Figure) -> String) -> String {
+        let (files, names) = (self.files(), self.names());
+        let width = names.iter().map(|name| name.len()).max().unwrap_or(0).max(title.len());
+        let mut text = format!("| {title:width$} |");
         files.iter().for_each(|file| text += &format!(" {file:>13} |"));
         text += &format!("\n|{:-<1$}|", "", width + 2);
         files.iter().for_each(|_| text += "--------------:|");
         text.push('\n');
-        for name in self.names() {
+        for name in names {
             text += &format!("| {name:width$} |");
             for file in &files {
                 let found = self.figures.iter().find(|figure| figure.file == *file && figure.name == name);
-                let cell = found.map(|figure| format!("{:.0} ({:.0})", figure.best, figure.median));
-                text += &format!(" {:>13} |", cell.unwrap_or_default());
+                text += &format!(" {:>13} |", found.map(&cell).unwrap_or_default());
             }
             text.push('\n');
         }
