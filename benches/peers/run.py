@@ -5,6 +5,7 @@ What is missing on a machine (Java's jars, a Python client) is left out with a w
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import shutil
@@ -25,8 +26,7 @@ def command(words: list[str | Path]) -> str:
 def java() -> str | None:
     """The command of Kafka's own reader, compiled; None where there is no JDK or no jar."""
     sys.path.insert(0, str(REPO / "tests" / "python" / "kafka"))
-    import jars
-
+    jars = importlib.import_module("jars")
     try:
         lib = jars.lib()
         runtime = jars.java()
@@ -51,7 +51,14 @@ def python(peer: str, module: str) -> str | None:
 def main() -> None:
     """Builds, then runs."""
     # krabka-protocol declares a newer Rust than it needs.
-    build = ["cargo", "build", "--release", "--ignore-rust-version", "--manifest-path", HERE / "Cargo.toml"]
+    build: list[str | Path] = [
+        "cargo",
+        "build",
+        "--release",
+        "--ignore-rust-version",
+        "--manifest-path",
+        HERE / "Cargo.toml",
+    ]
     subprocess.run(build, env={**os.environ, "CARGO_TARGET_DIR": str(TARGET / "peers")}, check=True)
     children = {
         "JAVA": java(),
@@ -62,7 +69,7 @@ def main() -> None:
     environment |= {f"MAGICBYTE_PEER_{name}": line for name, line in children.items() if line is not None}
     last_core = str((os.cpu_count() or 1) - 1)
     pin = ["taskset", "-c", last_core] if shutil.which("taskset") else []
-    run = [*pin, TARGET / "peers" / "release" / "magicbyte-peers", *sys.argv[1:]]
+    run: list[str | Path] = [*pin, TARGET / "peers" / "release" / "magicbyte-peers", *sys.argv[1:]]
     raise SystemExit(subprocess.run(run, env=environment, check=False).returncode)
 
 
