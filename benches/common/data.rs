@@ -139,27 +139,30 @@ fn body_len(row: &Row, delta: usize, timestamp_delta: i64) -> usize {
         + headers
 }
 
-/// The headers of each row, as the encoder takes them.
-pub(crate) fn headers_of(rows: &[Row]) -> Vec<Vec<Header<'_>>> {
-    fn of(row: &Row) -> Vec<Header<'_>> {
-        row.headers.iter().map(|(key, value)| Header { key: key.as_bytes(), value: Some(value) }).collect()
-    }
-    rows.iter().map(of).collect()
+/// The headers of all rows, one behind the other, as the encoder takes them.
+pub(crate) fn headers_of(rows: &[Row]) -> Vec<Header<'_>> {
+    let all = rows.iter().flat_map(|row| &row.headers);
+    all.map(|(key, value)| Header { key: key.as_bytes(), value: Some(value) }).collect()
 }
 
 /// Rows as the encoder takes them; the first has that offset.
 pub(crate) fn records<'a>(
     rows: &'a [Row],
-    headers: &'a [Vec<Header<'a>>],
+    headers: &'a [Header<'a>],
     offset: i64,
 ) -> impl Iterator<Item = NewRecord<'a>> {
-    rows.iter().zip(headers).zip(offset..).map(|((row, headers), offset)| NewRecord {
-        offset,
-        timestamp: row.timestamp,
-        key: row.key.as_deref(),
-        value: Some(&row.value),
-        headers: NewHeaders::List(headers),
-        ..NewRecord::default()
+    let mut rest = headers;
+    rows.iter().zip(offset..).map(move |(row, offset)| {
+        let (mine, others) = rest.split_at(row.headers.len());
+        rest = others;
+        NewRecord {
+            offset,
+            timestamp: row.timestamp,
+            key: row.key.as_deref(),
+            value: Some(&row.value),
+            headers: NewHeaders::List(mine),
+            ..NewRecord::default()
+        }
     })
 }
 

@@ -24,7 +24,7 @@ def command(words: list[str | Path]) -> str:
 
 
 def java() -> str | None:
-    """The command of Kafka's own reader, compiled; None where there is no JDK or no jar."""
+    """The command of Kafka's own code, compiled; None where there is no JDK or no jar."""
     sys.path.insert(0, str(REPO / "tests" / "python" / "kafka"))
     jars = importlib.import_module("jars")
     try:
@@ -36,12 +36,12 @@ def java() -> str | None:
     classes = TARGET / "peers-java"
     path = f"{classes}{os.pathsep}{lib}{os.sep}*"
     compiler = Path(runtime).with_name("javac")
-    subprocess.run([compiler, "-cp", path, "-d", classes, HERE / "java" / "PeerBench.java"], check=True)
+    subprocess.run([compiler, "-cp", path, "-d", classes, *(HERE / "java").glob("*.java")], check=True)
     return command([runtime, "-Xms1g", "-cp", path, "PeerBench"])
 
 
 def python(peer: str, module: str) -> str | None:
-    """The command of a Python client's reader; None where it is not installed."""
+    """The command of a Python client's code; None where it is not installed."""
     if importlib.util.find_spec(module) is None:
         print(f"left out: {peer} (pip install {peer})", file=sys.stderr)
         return None

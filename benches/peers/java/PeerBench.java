@@ -11,19 +11,26 @@ import org.apache.kafka.common.record.internal.Record;
 import org.apache.kafka.common.record.internal.RecordBatch;
 import org.apache.kafka.common.utils.internals.BufferSupplier;
 
-/** Apache Kafka's own reader as a peer; ../src/child.rs has the protocol. */
+/** Apache Kafka's own code as a peer; ../src/child.rs has the protocol. */
 public final class PeerBench {
     private static final int SIZE_AT = 8;
     private static final int BEFORE_SIZE_COUNTS = 12;
 
     private final BufferSupplier buffers = BufferSupplier.create();
     private byte[] file = {};
+    private WriterBench writer;
 
     public static void main(String[] args) throws IOException {
         PeerBench bench = new PeerBench();
         BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
         for (String line = input.readLine(); line != null; line = input.readLine()) {
-            System.out.println(line.equals("pass") ? bench.pass() : bench.load(line.split(" ")));
+            String[] words = line.split(" ");
+            System.out.println(switch (words[0]) {
+                case "pass" -> bench.pass();
+                case "encode" -> bench.writer().pass();
+                case "write" -> bench.writer().write(Path.of(words[1]));
+                default -> bench.load(words);
+            });
             System.out.flush();
         }
     }
@@ -37,7 +44,15 @@ public final class PeerBench {
             end += BEFORE_SIZE_COUNTS + view.getInt(end + SIZE_AT);
         }
         file = Arrays.copyOf(whole, end);
+        writer = null;
         return "ok " + end;
+    }
+
+    private WriterBench writer() {
+        if (writer == null) {
+            writer = new WriterBench(file);
+        }
+        return writer;
     }
 
     private String pass() {

@@ -4,6 +4,8 @@
 //! load PATH MIB   → ok BYTES      reads whole batches until MIB mebibytes are reached
 //! pass            → nanoseconds, records, and the bytes of keys, values, header keys, header values, the sums of
 //!                   offsets and of timestamps
+//! encode          → nanoseconds, bytes: all records, made objects before the first of these, to batches again
+//! write PATH      → ok BYTES      the same, and what was encoded goes to a file
 //! ```
 
 use std::io::{self, BufRead, BufReader, Write};
@@ -42,7 +44,11 @@ impl Peer {
 
     /// Reads a file; returns how many bytes of it count.
     pub(crate) fn load(&mut self, path: &Path, mebibytes: usize) -> io::Result<usize> {
-        let answer = self.ask(&format!("load {} {mebibytes}", path.display()))?;
+        self.ask_bytes(&format!("load {} {mebibytes}", path.display()))
+    }
+
+    fn ask_bytes(&mut self, line: &str) -> io::Result<usize> {
+        let answer = self.ask(line)?;
         let bytes = answer.strip_prefix("ok ").and_then(|bytes| bytes.parse().ok());
         bytes.ok_or_else(|| io::Error::other(format!("a peer's answer: {answer:?}")))
     }
@@ -64,6 +70,24 @@ impl Peer {
             timestamps,
         };
         Ok((Duration::from_nanos(time as u64), sums))
+    }
+
+    /// One pass the other way: how long it took, and how many bytes it wrote.
+    pub(crate) fn encode(&mut self) -> io::Result<(Duration, usize)> {
+        let answer = self.ask("encode")?;
+        let numbers: Vec<u64> = answer.split(' ').filter_map(|number| number.parse().ok()).collect();
+        let [time, bytes] = numbers[..] else {
+            return Err(io::Error::other(format!("a peer's answer: {answer:?}")));
+        };
+        Ok((Duration::from_nanos(time), bytes as usize))
+    }
+
+    /// What it writes, by way of a file that is gone afterwards.
+    pub(crate) fn written(&mut self, path: &Path) -> io::Result<Vec<u8>> {
+        self.ask_bytes(&format!("write {}", path.display()))?;
+        let bytes = std::fs::read(path)?;
+        std::fs::remove_file(path)?;
+        Ok(bytes)
     }
 }
 

@@ -9,6 +9,7 @@ mod common;
 
 mod child;
 mod readers;
+mod writers;
 
 use std::cell::RefCell;
 
@@ -28,20 +29,23 @@ struct Child {
     mebibytes: usize,
     /// Passes before the first that counts.
     warm: usize,
+    /// What its encoder is called, where it is measured.
+    encodes: Option<&'static str>,
 }
 
 /// The children whose commands are given.
 fn children() -> std::io::Result<Vec<Child>> {
     let known = [
-        ("kafka-clients (Java)", "JAVA", 1024, 12),
-        ("aiokafka", "AIOKAFKA", 16, 1),
-        ("kafka-python", "KAFKA_PYTHON", 4, 1),
+        ("kafka-clients (Java)", "JAVA", 1024, 12, Some("kafka-clients encode (Java)")),
+        ("aiokafka", "AIOKAFKA", 16, 1, Some("aiokafka encode")),
+        ("kafka-python", "KAFKA_PYTHON", 4, 1, None),
     ];
     let mut children = Vec::new();
-    for (name, variable, mebibytes, warm) in known {
+    for (name, variable, mebibytes, warm, encodes) in known {
         match std::env::var(format!("MAGICBYTE_PEER_{variable}")) {
             Ok(command) => {
-                children.push(Child { name, peer: RefCell::new(Peer::start(&command)?), mebibytes, warm });
+                let peer = RefCell::new(Peer::start(&command)?);
+                children.push(Child { name, peer, mebibytes, warm, encodes });
             }
             Err(_) => eprintln!("left out: {name} (MAGICBYTE_PEER_{variable} is not set)"),
         }
@@ -109,6 +113,9 @@ fn main() -> std::io::Result<()> {
     let mut report = Report::default();
     for spec in FILES.into_iter().filter(|spec| files.contains(spec.name)) {
         report.figures.extend(run(spec, &children, rounds)?);
+        if spec.codec == Codec::None {
+            report.figures.extend(writers::run(spec, &children, rounds)?);
+        }
     }
     let text = report.markdown();
     println!("{text}");
