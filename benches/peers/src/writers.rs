@@ -48,13 +48,15 @@ pub(crate) fn run(spec: Spec, children: &[Child], rounds: usize) -> io::Result<V
         let path = data::path(spec)?;
         child.peer.borrow_mut().load(&path, MEBIBYTES)?;
         let out = child.peer.borrow_mut().written(&data::target().join("peer-written.bin"))?;
-        assert!(as_produced(&out) == as_produced(&part), "{name} on {}: other bytes than the file's", spec.name);
+        let same = as_produced(&out) == as_produced(&part);
+        assert!(same, "{name} on {}: other bytes than the file's", spec.name);
         for _ in 0..WARM {
             child.peer.borrow_mut().encode()?;
         }
-        cases.push(Case::timed((spec.name, name), size, || {
+        let want = part.len();
+        cases.push(Case::timed((spec.name, name), size, move || {
             let (time, bytes) = child.peer.borrow_mut().encode().expect("a peer's pass");
-            assert_eq!(bytes, part.len(), "the bytes of {name}");
+            assert_eq!(bytes, want, "the bytes of {name}");
             time
         }));
     }
@@ -93,11 +95,8 @@ fn protocol_batches(file: &Bytes) -> Vec<Vec<protocol::Record>> {
 
 fn headers(batch: &krabka::RecordBatch) -> Vec<Vec<Header<'_>>> {
     fn of(record: &krabka::Record) -> Vec<Header<'_>> {
-        let header = |header| {
-            let krabka::RecordHeader { key, value } = header;
-            Header { key: key.as_bytes(), value: value.as_deref() }
-        };
-        record.headers.iter().map(header).collect()
+        let headers = record.headers.iter();
+        headers.map(|header| Header { key: header.key.as_bytes(), value: header.value.as_deref() }).collect()
     }
     batch.records.iter().map(of).collect()
 }
@@ -141,13 +140,13 @@ fn encoders<'a>(
             take(&batch.encode_to_bytes().expect("krabka: batch"));
         }
     };
-    let options =
-        protocol::RecordEncodeOptions { version: 2, compression: protocol::Compression::None };
+    let options = protocol::RecordEncodeOptions { version: 2, compression: protocol::Compression::None };
     let mut buffer = BytesMut::new();
     let kafka_protocol = move |take: &mut dyn FnMut(&[u8])| {
         for batch in sets {
             buffer.clear();
-            protocol::RecordBatchEncoder::encode(&mut buffer, batch, &options).expect("kafka-protocol: batch");
+            protocol::RecordBatchEncoder::encode(&mut buffer, batch, &options)
+                .expect("kafka-protocol: batch");
             take(&buffer);
         }
     };
