@@ -137,7 +137,7 @@ class Log:
         *,
         control: bool = False,
         batch_rows: int = 65_536,
-        batch_bytes: int = 16 << 20,
+        batch_bytes: int = 4 << 20,
         past_lso: bool = False,
     ) -> Scan:
         """The records as Arrow columns; only the columns asked for are built.

@@ -192,7 +192,7 @@ impl Reader {
     }
 
     /// The records of all parts as Arrow columns.
-    #[pyo3(signature = (columns=None, *, views=false, spark=false, batch_rows=65536, batch_bytes=16 << 20))]
+    #[pyo3(signature = (columns=None, *, views=false, spark=false, batch_rows=65536, batch_bytes=4 << 20))]
     fn scan(
         &self,
         columns: Option<Vec<String>>,

@@ -43,7 +43,7 @@ pub struct Shape {
 
 impl Default for Shape {
     fn default() -> Self {
-        Self { columns: Column::DEFAULT.to_vec(), flavor: Flavor::default(), rows: 64 << 10, bytes: 16 << 20 }
+        Self { columns: Column::DEFAULT.to_vec(), flavor: Flavor::default(), rows: 64 << 10, bytes: 4 << 20 }
     }
 }
 
