@@ -17,7 +17,7 @@ PYTEST := $(BIN)/python -m pytest
 QUICK  := not spark and not broker and not slow
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check lint format bench fuzz wheel clean bench-peers build build-dev
+.PHONY: help demo test test-all check lint types format bench fuzz wheel clean bench-peers build build-dev
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -36,12 +36,18 @@ check: build-dev $(VENV)/.dev ## the fast inner loop: clippy, Rust tests, quick 
 	$(CARGO) test -q -p magicbyte --all-features
 	$(PYTEST) -q -m "$(QUICK)"
 
-lint: $(VENV)/.dev ## formatting and lints of both languages, and types
+lint: $(VENV)/.dev types ## formatting and lints of both languages, and types
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --all-features -- -D warnings
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+
+types: $(VENV)/.dev ## types: the package, the examples of tests/typing by mypy --strict and pyright, the stub by stubtest
+	@test -f $(VENV)/.built-release || $(MAKE) build-dev
 	$(BIN)/mypy
+	$(BIN)/mypy tests/typing
+	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/python -m mypy.stubtest --mypy-config-file pyproject.toml --allowlist tests/typing/stubtest.allow magicbyte._core
 
 format: $(VENV)/.dev ## put both languages into their standard format
 	$(CARGO) fmt --all

@@ -1,4 +1,4 @@
-"""What the Rust core shows to Python."""
+"""What the Rust core shows to Python. stubtest proves it (`make types`); a default that the extension cannot tell is `...`."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
@@ -42,8 +42,8 @@ class Part:
     def __new__(
         cls,
         source: str | PathLike[str] | _Buffer,
-        topic: str = "",
-        partition: int = -1,
+        topic: str = ...,
+        partition: int = ...,
         start: int = 0,
         end: int | None = None,
         first_offset: int | None = None,
@@ -160,9 +160,9 @@ class ConsumerRecord:
         leader_epoch: int | None = None,
         tombstone: bool | None = None,
         *,
-        producer_id: int = -1,
-        producer_epoch: int = -1,
-        sequence: int = -1,
+        producer_id: int = ...,
+        producer_epoch: int = ...,
+        sequence: int = ...,
         transactional: bool = False,
         control: Control | None = None,
     ) -> ConsumerRecord: ...
@@ -208,7 +208,7 @@ class Record:
     def __new__(
         cls,
         offset: int = 0,
-        timestamp: int = -1,
+        timestamp: int = ...,
         key: bytes | None = None,
         value: bytes | None = None,
         headers: Iterable[_HeaderLike] | None = None,
@@ -216,7 +216,7 @@ class Record:
         attributes: int = 0,
         tombstone: bool | None = None,
         effective_timestamp: int | None = None,
-        sequence: int = -1,
+        sequence: int = ...,
     ) -> Record: ...
     @property
     def offset(self) -> int: ...
