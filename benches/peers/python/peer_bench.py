@@ -46,6 +46,8 @@ def one_pass(reader: Any, file: bytes) -> tuple[int, ...]:
     return took, records, keys, values, header_keys, header_values, offsets, wrapped
 
 
+ROOM = 128
+
 # One record as aiokafka's builder takes it, and a batch of them with its size.
 Row = tuple[int, int, "bytes | None", "bytes | None", list[tuple[str, "bytes | None"]]]
 Batch = tuple[int, list[Row]]
@@ -71,7 +73,8 @@ def encode(batches: list[Batch]) -> tuple[int, list[bytes]]:
     out = []
     start = time.perf_counter_ns()
     for size, batch in batches:
-        builder = builder_of(2, 0, 0, -1, -1, -1, size)
+        # It asks for a little more room than a record takes.
+        builder = builder_of(2, 0, 0, -1, -1, -1, size + ROOM)
         append = builder.append
         for offset, timestamp, key, value, headers in batch:
             append(offset, timestamp, key, value, headers)

@@ -1,7 +1,7 @@
 //! magicbyte and its peers on the files A–H, in passes that take turns, their sums compared.
 //!
 //! `run.py` beside this builds what the children need and starts it. Writes `bench-peers.md` and `.json` to the
-//! target directory. Arguments: the files, all if none is named. Children: `MAGICBYTE_PEER_<NAME>` holds a command
+//! target directory. Arguments: the files, all if none is named, and `encode` for the encoders alone. Children: `MAGICBYTE_PEER_<NAME>` holds a command
 //! whose words are separated by line feeds; rounds: `MAGICBYTE_BENCH_ROUNDS`.
 
 #[path = "../../common/mod.rs"]
@@ -109,10 +109,13 @@ fn with<'a>(file: &'a Bytes, mut pass: impl FnMut(&Bytes) -> Sums + 'a) -> impl 
 fn main() -> std::io::Result<()> {
     let files = std::env::args().nth(1).unwrap_or_else(|| "ABCDEFGH".into());
     let rounds = std::env::var("MAGICBYTE_BENCH_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(9);
+    let reads = std::env::args().nth(2).is_none_or(|work| work != "encode");
     let children = children()?;
     let mut report = Report::default();
     for spec in FILES.into_iter().filter(|spec| files.contains(spec.name)) {
-        report.figures.extend(run(spec, &children, rounds)?);
+        if reads {
+            report.figures.extend(run(spec, &children, rounds)?);
+        }
         if spec.codec == Codec::None {
             report.figures.extend(writers::run(spec, &children, rounds)?);
         }
