@@ -6,9 +6,9 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use magicbyte::Survey;
 use magicbyte::log::Options;
 use magicbyte::segment::SegmentFile;
+use magicbyte::{SegmentOf, Survey};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
@@ -64,17 +64,27 @@ impl Lazy {
                 From::Bytes(bytes) => {
                     let all = Bytestream::whole(bytes.clone(), None);
                     let failed = |error: io::Error| Failure { error: error.into(), path: None };
-                    survey.segment(all, options, None, last).map_err(failed)?;
+                    let of = SegmentOf { last, ..SegmentOf::default() };
+                    survey.segment(all, options, of).map_err(failed)?;
                 }
                 From::Path(path) => {
                     let failed =
                         |error: io::Error| Failure { error: error.into(), path: Some(path.as_path().into()) };
                     options.preallocated = true;
-                    let beside = index_of(path);
-                    let index = beside.as_ref().map(|(_, bytes, base)| (bytes.as_slice(), *base));
+                    let beside = base_of(source).and_then(|_| index_of(path));
+                    let next = self.sources.get(number + 1);
+                    let of = SegmentOf {
+                        base_offset: base_of(source),
+                        // Segments that overlap are for the survey to find out.
+                        end_offset: next
+                            .and_then(base_of)
+                            .filter(|end| base_of(source).is_some_and(|base| base < *end)),
+                        index: beside.as_ref().map(|(_, bytes)| bytes.as_slice()),
+                        last,
+                    };
                     let hops = Hops::open(path).map_err(failed)?;
-                    let said = survey.segment(hops, options, index, last).map_err(failed)?;
-                    if let (Some(said), Some((beside, ..))) = (said, &beside) {
+                    let said = survey.segment(hops, options, of).map_err(failed)?;
+                    if let (Some(said), Some((beside, _))) = (said, &beside) {
                         let more = if said.count > 1 {
                             format!(", and {} more", said.count - 1)
                         } else {
@@ -91,11 +101,17 @@ impl Lazy {
     }
 }
 
-/// The `.txnindex` beside a segment: path, bytes, and the base offset of their name.
-fn index_of(path: &Path) -> Option<(PathBuf, Vec<u8>, i64)> {
-    let SegmentFile::Log { base_offset } = SegmentFile::parse(path.file_name()?.to_str()?) else {
-        return None;
-    };
+/// The offset that a segment begins at, by its name.
+fn base_of(source: &From) -> Option<i64> {
+    let From::Path(path) = source else { return None };
+    match SegmentFile::parse(path.file_name()?.to_str()?) {
+        SegmentFile::Log { base_offset } => Some(base_offset),
+        _ => None,
+    }
+}
+
+/// The `.txnindex` beside a segment: path and bytes.
+fn index_of(path: &Path) -> Option<(PathBuf, Vec<u8>)> {
     let beside = path.with_extension("txnindex");
     // A pipe would block for ever.
     if !beside.metadata().ok()?.is_file() {
@@ -103,7 +119,7 @@ fn index_of(path: &Path) -> Option<(PathBuf, Vec<u8>, i64)> {
     }
     let mut bytes = Vec::new();
     File::open(&beside).ok()?.take(MAX_INDEX).read_to_end(&mut bytes).ok()?;
-    Some((beside, bytes, base_offset))
+    Some((beside, bytes))
 }
 
 /// What became of the transactions of one partition: `parts` are its segments in order, each read from its beginning to

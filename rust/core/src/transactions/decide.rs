@@ -88,7 +88,8 @@ impl Judge {
                 )
             }
             _ => format!(
-                "read_committed ends at offset {}: nothing was known yet of that transaction of producer {}",
+                "read_committed ends at offset {}: nothing is known of that transaction of producer {}; it was \
+                 written since, or offsets around it are false",
                 head.base_offset, head.producer_id
             ),
         }

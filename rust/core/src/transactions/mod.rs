@@ -18,7 +18,7 @@ mod survey;
 use std::collections::HashMap;
 
 pub use decide::{Isolation, Judge, Ruling};
-pub use survey::{Disagreement, Survey};
+pub use survey::{Disagreement, SegmentOf, Survey};
 
 use crate::head::Head;
 

@@ -30,8 +30,30 @@ struct Open {
 #[derive(Clone, Debug, Default)]
 struct Decided {
     spans: Vec<Span>,
-    /// Where the next span may begin at the earliest; `None`: at the log's start, whatever came before that.
-    from: Option<i64>,
+    /// How many holes there were when the last span was made: none may reach over one.
+    holes: u64,
+}
+
+/// What a header stands for.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Data,
+    Marker {
+        aborted: bool,
+    },
+    /// Other control records, and control batches that compaction left empty.
+    Other,
+}
+
+/// A header that waits for the next one, which tells whether its offset can be true.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    head: Head,
+    kind: Kind,
+    /// Bytes before it were lost.
+    behind_hole: bool,
+    /// The header before it was not believed, and may have been a marker of any offset.
+    behind_liar: bool,
 }
 
 /// An abort marker of the log at hand, to be compared with the index.
@@ -52,10 +74,26 @@ pub struct Disagreement {
     pub count: u64,
 }
 
+/// A segment to be walked.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SegmentOf<'a> {
+    /// The offset that it begins at, by its name.
+    pub base_offset: Option<i64>,
+    /// The offset that the next segment begins at, by its name.
+    pub end_offset: Option<i64>,
+    /// The bytes of its `.txnindex`, if that is there.
+    pub index: Option<&'a [u8]>,
+    /// No segment follows.
+    pub last: bool,
+}
+
 /// Walks the segments of one partition in order, header by header.
 ///
-/// Markers decide. A transaction index is asked where a marker cannot be: in damaged bytes, or behind the end of the
-/// log. Bytes that are damaged where no index is make every transaction unknown that was open before them.
+/// No checksum covers a batch's base offset, and large batches are passed over without one. So an offset is believed only
+/// if it lies between those of its neighbours and within its segment; what does not counts as lost.
+///
+/// Markers decide. A transaction index is asked where no marker can be: in damaged bytes, where offsets are missing, and
+/// behind the end of the log. Bytes that are damaged where no index is make every transaction unknown that was open before them.
 ///
 /// Memory: what [`Transactions`] takes, 40 bytes for each open transaction, and the index of one segment.
 #[derive(Debug, Default)]
@@ -63,12 +101,15 @@ pub struct Survey {
     decided: HashMap<i64, Decided>,
     open: HashMap<i64, Open>,
     unknown: Option<(Open, i64, bool)>,
-    /// The greatest offset that a sound header named.
+    /// The last offset of what was taken in.
     last_offset: Option<i64>,
     records: u64,
     bytes: u64,
     at_least: bool,
     aborts: Vec<Abort>,
+    held: Option<Held>,
+    hole: bool,
+    holes: u64,
     lost: Vec<(i64, i64)>,
     decompressor: Decompressor,
     buffer: Buffer,
@@ -81,8 +122,7 @@ impl Survey {
         Self::default()
     }
 
-    /// Walks the next segment. `index`: the bytes of its `.txnindex` and the base offset of their names, if it is
-    /// there; `last`: no segment follows. Returns what the index has against it.
+    /// Walks the next segment. Returns what its index has against it.
     ///
     /// Damage is passed over whatever the mode says: the reader is the one to tell of it.
     ///
@@ -92,53 +132,100 @@ impl Survey {
         &mut self,
         source: S,
         options: Options,
-        index: Option<(&[u8], i64)>,
-        last: bool,
+        of: SegmentOf<'_>,
     ) -> io::Result<Option<Disagreement>> {
-        let view = index.map(|(bytes, base)| TransactionIndex::new(bytes, base));
+        let view = of.index.map(|bytes| TransactionIndex::new(bytes, of.base_offset.unwrap_or(0)));
         let read: Option<Result<Vec<AbortedTxn>, Error>> = view.map(|view| view.iter().collect());
         let (index, mut odd) = match read {
             None => (None, None),
             Some(Ok(entries)) => (Some(entries), None),
             Some(Err(error)) => (None, Some(Disagreement { error, count: 1 })),
         };
+        let index = index.as_deref();
         self.aborts.clear();
+        if let Some(base) = of.base_offset {
+            self.begin(base);
+        }
+        let end = of.end_offset.unwrap_or(i64::MAX);
         let mut entries = Entries::new(source, Options { mode: Mode::DropMalformed, ..options }, 0);
-        let mut hole = false;
         loop {
             if let Some(head) = entries.next_head(is_wanted)? {
-                self.begin_behind(&head);
-                self.behind_hole(&mut hole, Some(&head), index.as_deref());
-                self.data(&head);
+                self.hold(head, Kind::Data, end, index);
                 continue;
             }
             match entries.next()? {
                 Next::Entry(entry) => {
-                    let marker = if entry.head.is_control() { self.read(&entry, &options) } else { Ok(None) };
-                    // What is damaged inside may have been any marker.
-                    let Ok(marker) = marker else {
-                        hole = true;
-                        continue;
-                    };
-                    self.begin_behind(&entry.head);
-                    self.behind_hole(&mut hole, Some(&entry.head), index.as_deref());
-                    match marker {
-                        Some(aborted) => self.marker(&entry.head, aborted, index.as_deref()),
-                        None if entry.head.is_control() => self.passed(&entry.head),
-                        None => self.data(&entry.head),
+                    let kind =
+                        if entry.head.is_control() { self.read(&entry, &options) } else { Ok(Kind::Data) };
+                    match kind {
+                        Ok(kind) => self.hold(entry.head, kind, end, index),
+                        // What is damaged inside may have been any marker.
+                        Err(_) => self.hole = true,
                     }
                 }
-                Next::Damage(damage) => hole |= !matches!(damage.flaw, Flaw::ZeroTail { .. }),
+                // A zero tail too: a segment with others behind it has none, so it may be one that was cut short.
+                Next::Damage(_) => self.hole = true,
                 Next::End => break,
             }
         }
+        if let Some(held) = self.held.take() {
+            self.take(&held, index);
+        }
         // What the last segment would have gone on with is lost as well.
-        hole |= last && index.is_some();
-        self.behind_hole(&mut hole, None, index.as_deref());
-        if let Some(index) = &index {
-            odd = self.compare(index, last);
+        if std::mem::take(&mut self.hole) || (of.last && index.is_some()) {
+            self.behind_hole(i64::MAX, index);
+        }
+        if let Some(index) = index {
+            odd = self.compare(index, of.last);
         }
         Ok(odd)
+    }
+
+    /// A segment begins, at this offset by its name.
+    fn begin(&mut self, base: i64) {
+        // What was lost at the end of the one before ends here.
+        if let Some(lost) = self.lost.last_mut().filter(|lost| lost.1 == i64::MAX) {
+            lost.1 = base;
+        }
+        // Segments that overlap: nobody knows which one the markers of the other are for.
+        self.hole |= self.last_offset.is_some_and(|last| last >= base);
+        self.last_offset = Some(base.saturating_sub(1));
+    }
+
+    /// Takes a header in when the next one is there.
+    fn hold(&mut self, head: Head, kind: Kind, end: i64, index: Option<&[AbortedTxn]>) {
+        let behind = self.last_offset.is_none_or(|last| head.base_offset > last);
+        if !behind || head.last_offset < head.base_offset || head.last_offset >= end {
+            self.hole = true;
+            return;
+        }
+        let behind_hole = std::mem::take(&mut self.hole);
+        let mut next = Held { head, kind, behind_hole, behind_liar: false };
+        if let Some(held) = self.held.take() {
+            if held.head.last_offset < head.base_offset {
+                self.take(&held, index);
+            } else {
+                // One of the two names a false offset, and it is not this one: it follows what came before.
+                next.behind_liar = true;
+            }
+        }
+        self.held = Some(next);
+    }
+
+    fn take(&mut self, held: &Held, index: Option<&[AbortedTxn]>) {
+        let head = &held.head;
+        if held.behind_liar {
+            // No index can be asked about a range that nobody knows.
+            self.behind_hole(head.base_offset, None);
+        } else if held.behind_hole || self.is_missed(head, index) {
+            self.behind_hole(head.base_offset, index);
+        }
+        self.last_offset = Some(head.last_offset);
+        match held.kind {
+            Kind::Data => self.data(head),
+            Kind::Marker { aborted } => self.marker(head, aborted, index),
+            Kind::Other => {}
+        }
     }
 
     /// All segments have been walked.
@@ -160,17 +247,6 @@ impl Survey {
         Transactions { producers, unstable }
     }
 
-    /// What was lost at the end of a segment ends where the next one begins.
-    fn begin_behind(&mut self, head: &Head) {
-        if let Some(lost) = self.lost.last_mut().filter(|lost| lost.1 == i64::MAX) {
-            lost.1 = head.base_offset;
-        }
-    }
-
-    fn passed(&mut self, head: &Head) {
-        self.last_offset = self.last_offset.max(Some(head.last_offset));
-    }
-
     /// A batch of data, or an entry of a message set.
     fn data(&mut self, head: &Head) {
         // An empty batch that compaction left has no record to decide on.
@@ -187,24 +263,20 @@ impl Survey {
         let count = head.count.map_or(1, |count| u64::try_from(count).unwrap_or(0));
         self.records = self.records.saturating_add(count);
         self.bytes = self.bytes.saturating_add(head.size as u64);
-        self.passed(head);
     }
 
     /// A transaction marker.
     fn marker(&mut self, head: &Head, aborted: bool, index: Option<&[AbortedTxn]>) {
         let (id, offset) = (head.producer_id, head.base_offset);
-        self.passed(head);
-        // Offsets in disorder: what lies behind the marker is none of its business.
-        let open = self.open.get(&id).copied().filter(|open| open.first < offset);
-        if open.is_some() {
-            self.open.remove(&id);
-        }
+        let open = self.open.remove(&id);
+        let lost = open.and_then(|open| self.lost.last().filter(|lost| lost.0 >= open.first)).copied();
         if aborted {
-            self.aborts.push(Abort { producer_id: id, first: open.map(|open| open.first), marker: offset });
+            // Where a marker may have been lost in between, nothing tells which record was the first.
+            let first = open.filter(|_| lost.is_none()).map(|open| open.first);
+            self.aborts.push(Abort { producer_id: id, first, marker: offset });
         }
         // A marker without data is legal, and decides nothing.
         let Some(open) = open else { return };
-        let lost = self.lost.last().filter(|lost| lost.0 >= open.first);
         if let (true, Some(lost)) = (aborted, lost) {
             // Between data and marker, bytes were lost that may have held a commit. The index knows where the
             // aborted transaction began.
@@ -216,19 +288,21 @@ impl Survey {
                 return;
             }
         }
-        self.decide(id, i64::MIN, offset, aborted);
+        self.decide(id, open.first, offset, aborted);
     }
 
-    /// Decides a producer's offsets up to `to`, from `from` on or from where they are not decided yet.
+    /// Decides a producer's records from `from` to `to`.
     fn decide(&mut self, id: i64, from: i64, to: i64, aborted: bool) {
         let of = self.decided.entry(id).or_default();
-        let from = of.from.map_or(from, |own| own.max(from));
+        let same_stretch = std::mem::replace(&mut of.holes, self.holes) == self.holes;
+        let last = of.spans.last_mut();
+        let from = last.as_ref().map_or(from, |last| from.max(last.to.saturating_add(1)));
         if from > to {
             return;
         }
-        of.from = Some(to.saturating_add(1));
-        match of.spans.last_mut() {
-            Some(last) if last.aborted == aborted && last.to.saturating_add(1) == from => last.to = to,
+        match last {
+            // Between the two, the producer has no record.
+            Some(last) if last.aborted == aborted && same_stretch => last.to = to,
             _ => of.spans.push(Span { from, to, aborted }),
         }
     }
@@ -240,17 +314,21 @@ impl Survey {
         }
     }
 
-    /// Bytes were lost before `head`, or at the segment's end. Any marker may have been in them.
-    fn behind_hole(&mut self, hole: &mut bool, head: Option<&Head>, index: Option<&[AbortedTxn]>) {
-        if !std::mem::take(hole) {
-            return;
-        }
+    /// Whether the index names a marker between the last offset and a header's, where no batch is at all. Compaction
+    /// takes marker and entry together, so it was lost, and a false length led over the place.
+    fn is_missed(&self, head: &Head, index: Option<&[AbortedTxn]>) -> bool {
+        let (Some(index), Some(last)) = (index, self.last_offset) else { return false };
+        let behind = index.partition_point(|txn| txn.last_offset <= last);
+        index.get(behind).is_some_and(|txn| txn.last_offset < head.base_offset)
+    }
+
+    /// Bytes were lost before the offset `end`. Any marker may have been in them.
+    fn behind_hole(&mut self, end: i64, index: Option<&[AbortedTxn]>) {
+        self.holes += 1;
         let first = self.last_offset.map_or(i64::MIN, |last| last.saturating_add(1));
-        let end = head.map_or(i64::MAX, |head| head.base_offset);
         let Some(index) = index else {
             for (id, open) in std::mem::take(&mut self.open) {
                 self.note_unknown(open, id, true);
-                self.decided.entry(id).or_default().from = Some(first);
             }
             return;
         };
@@ -258,13 +336,14 @@ impl Survey {
         let begin = index.partition_point(|txn| txn.last_offset < first);
         for txn in index[begin..].iter().take_while(|txn| txn.last_offset < end) {
             let id = txn.producer_id;
-            match self.open.remove(&id) {
-                Some(open) if open.first < txn.first_offset => self.note_unknown(open, id, true),
-                Some(_) => {}
-                None => continue,
+            let Some(open) = self.open.remove(&id) else { continue };
+            if open.first < txn.first_offset {
+                self.note_unknown(open, id, true);
             }
-            self.decide(id, txn.first_offset, txn.last_offset, true);
+            self.decide(id, open.first.max(txn.first_offset), txn.last_offset, true);
         }
+        // Nor may a span that ends in the hole go on behind it.
+        self.holes += 1;
     }
 
     /// Compares the segment's index with its abort markers.
@@ -311,22 +390,21 @@ impl Survey {
         behind.checked_sub(1).and_then(|at| self.lost.get(at)).is_some_and(|lost| offset < lost.1)
     }
 
-    /// Whether a control batch aborts (`true`) or commits; `None` for other control records and for batches that
-    /// compaction left empty.
-    fn read(&mut self, entry: &Entry<'_>, options: &Options) -> Result<Option<bool>, Error> {
+    /// What a control batch stands for.
+    fn read(&mut self, entry: &Entry<'_>, options: &Options) -> Result<Kind, Error> {
         let opened = entry.open(&mut self.decompressor, &options.limits, &mut self.buffer)?;
         let mut first = First::default();
         opened.decode(&options.limits, &mut first)?;
         Ok(match first.control.map(|control| control.control_type()) {
-            Some(ControlType::Abort) => Some(true),
-            Some(ControlType::Commit) => Some(false),
-            _ => None,
+            Some(ControlType::Abort) => Kind::Marker { aborted: true },
+            Some(ControlType::Commit) => Kind::Marker { aborted: false },
+            _ => Kind::Other,
         })
     }
 }
 
 fn is_wanted(head: &Head) -> bool {
-    head.count.is_some() && (head.is_control() || head.size <= SMALL)
+    head.is_control() || head.size <= SMALL
 }
 
 fn is_of(txn: &AbortedTxn, producer_id: i64, marker: i64) -> bool {
