@@ -153,7 +153,7 @@ class Broker:
         return AdminClient({"bootstrap.servers": self.bootstrap})
 
     def create_topic(self, name: str, partitions: int = 1, config: dict[str, str] | None = None) -> str:
-        """Creates a topic and returns its name, once a leader serves each of its partitions.
+        """Creates a topic and returns its name, once a leader serves each of its partitions and its files are there.
 
         ``config`` are topic settings in Kafka's own words. Kafka 4 refuses ``segment.bytes`` below 1 MiB; for smaller
         segments give ``internal.segment.bytes``.
@@ -164,10 +164,12 @@ class Broker:
         deadline = time.monotonic() + 30
         while True:
             described = admin.list_topics(name, timeout=30).topics[name]
-            if len(described.partitions) == partitions and all(p.leader == 1 for p in described.partitions.values()):
+            led = [p for p in described.partitions.values() if p.leader == 1]
+            # The leader is known before it has made the partition's first files.
+            if len(led) == partitions and all(self.segments(name, number) for number in range(partitions)):
                 break
             if time.monotonic() > deadline:
-                raise BrokerError(f"{name} has no leader after 30 s")
+                raise BrokerError(f"{name} has no leader, or no files, after 30 s")
             time.sleep(0.05)
         return name
 
