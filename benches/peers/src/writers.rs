@@ -1,14 +1,17 @@
 //! The way back: the records of a file, already in memory as each peer has them, to the file's bytes again.
 //!
 //! Uncompressed v2 batches with their checksum, batch by batch, into a buffer that is used again where the peer lets
-//! one; what reads the records into memory is not timed. Every output is held against the file's bytes first.
+//! one. Each peer writes what its own reader handed out, which is not timed. Every output is held against the file's bytes first.
 
 use std::io;
 
 use bytes::{Buf, Bytes, BytesMut};
 use kafka_protocol::records as protocol;
 use krabka_protocol::records as krabka;
-use magicbyte::{Codec, Encoder, Format, Header, NewHeaders, NewRecord};
+use magicbyte::{
+    Buffer, Codec, Decompressor, Encoder, Format, Header, Limits, Log, NewHeaders, NewRecord, Options,
+    Record, Sink,
+};
 
 use crate::Child;
 use crate::common::data::{self, Spec};
@@ -28,9 +31,9 @@ pub(crate) fn run(spec: Spec, children: &[Child], rounds: usize) -> io::Result<V
     let part = crate::prefix(&Bytes::from(data::load(spec)?), MEBIBYTES << 20);
     let (_, size) = crate::expect(&part);
     let owned = krabka_batches(&part);
-    let headers: Vec<Vec<Vec<Header<'_>>>> = owned.iter().map(headers).collect();
-    let borrowed: Vec<Vec<NewRecord<'_>>> =
-        owned.iter().zip(&headers).map(|(batch, headers)| records(batch, headers)).collect();
+    let mut buffers: Vec<Buffer> = owned.iter().map(|_| Buffer::new()).collect();
+    let gathered = gather(&part, &mut buffers);
+    let borrowed: Vec<Vec<NewRecord<'_>>> = gathered.iter().map(records).collect();
     let sets = protocol_batches(&part);
     let mut cases = Vec::new();
     for (name, mut encode) in encoders(&borrowed, &owned, &sets) {
@@ -93,25 +96,46 @@ fn protocol_batches(file: &Bytes) -> Vec<Vec<protocol::Record>> {
     batches
 }
 
-fn headers(batch: &krabka::RecordBatch) -> Vec<Vec<Header<'_>>> {
-    fn of(record: &krabka::Record) -> Vec<Header<'_>> {
-        let headers = record.headers.iter();
-        headers.map(|header| Header { key: header.key.as_bytes(), value: header.value.as_deref() }).collect()
-    }
-    batch.records.iter().map(of).collect()
+/// magicbyte's records and, record by record, their headers.
+#[derive(Default)]
+struct Gather<'a> {
+    records: Vec<Record<'a>>,
+    headers: Vec<Header<'a>>,
 }
 
-/// Records that borrow from krabka's, so that both read the same memory; headers one by one, as a producer has them.
-fn records<'a>(batch: &'a krabka::RecordBatch, headers: &'a [Vec<Header<'a>>]) -> Vec<NewRecord<'a>> {
-    let record = |(record, headers): (&'a krabka::Record, &'a Vec<Header<'a>>)| NewRecord {
-        offset: batch.base_offset + i64::from(record.offset_delta),
-        timestamp: batch.base_timestamp + record.timestamp_delta,
-        key: record.key.as_deref(),
-        value: record.value.as_deref(),
-        headers: NewHeaders::List(headers),
-        ..NewRecord::default()
+impl<'a> Sink<'a> for Gather<'a> {
+    fn record(&mut self, record: &Record<'a>) -> bool {
+        self.records.push(*record);
+        true
+    }
+
+    fn header(&mut self, key: &'a [u8], value: Option<&'a [u8]>) {
+        self.headers.push(Header { key, value });
+    }
+}
+
+/// What magicbyte's reader hands out of one entry after another.
+fn gather<'a>(file: &'a [u8], buffers: &'a mut [Buffer]) -> Vec<Gather<'a>> {
+    let (limits, mut decompressor) = (Limits::default(), Decompressor::new());
+    let mut batches = Vec::new();
+    for (entry, buffer) in Log::new(file, Options::default()).zip(buffers) {
+        let (entry, mut batch) = (entry.expect("magicbyte: batch"), Gather::default());
+        let payload = entry.open(&mut decompressor, &limits, buffer).expect("magicbyte: batch");
+        payload.decode(&limits, &mut batch).expect("magicbyte: records");
+        batches.push(batch);
+    }
+    batches
+}
+
+/// The same to be written, headers one by one: copied as a block they would be less work than the peers have.
+fn records<'a>(batch: &'a Gather<'a>) -> Vec<NewRecord<'a>> {
+    let mut rest = &batch.headers[..];
+    let record = |record: &'a Record<'a>| {
+        let (headers, others) = rest.split_at(record.headers.len());
+        rest = others;
+        NewRecord { headers: NewHeaders::List(headers), ..NewRecord::from(record) }
     };
-    batch.records.iter().zip(headers).map(record).collect()
+    batch.records.iter().map(record).collect()
 }
 
 fn encoders<'a>(
