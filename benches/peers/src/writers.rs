@@ -34,9 +34,12 @@ pub(crate) fn run(spec: Spec, children: &[Child], rounds: usize) -> io::Result<V
     let mut buffers: Vec<Buffer> = owned.iter().map(|_| Buffer::new()).collect();
     let gathered = gather(&part, &mut buffers);
     let borrowed: Vec<Vec<NewRecord<'_>>> = gathered.iter().map(records).collect();
+    let headers: Vec<Vec<Vec<Header<'_>>>> = owned.iter().map(krabka_headers).collect();
+    let of_krabka: Vec<Vec<NewRecord<'_>>> =
+        owned.iter().zip(&headers).map(|(batch, headers)| krabka_records(batch, headers)).collect();
     let sets = protocol_batches(&part);
     let mut cases = Vec::new();
-    for (name, mut encode) in encoders(&borrowed, &owned, &sets) {
+    for (name, mut encode) in encoders(&borrowed, &of_krabka, &owned, &sets) {
         let mut out = Vec::with_capacity(part.len());
         encode(&mut |batch| out.extend_from_slice(batch));
         assert!(out == part, "{name} on {}: other bytes than the file's", spec.name);
@@ -96,6 +99,29 @@ fn protocol_batches(file: &Bytes) -> Vec<Vec<protocol::Record>> {
     batches
 }
 
+/// The headers of krabka's records as magicbyte takes them.
+fn krabka_headers(batch: &krabka::RecordBatch) -> Vec<Vec<Header<'_>>> {
+    fn of(record: &krabka::Record) -> Vec<Header<'_>> {
+        let headers = record.headers.iter();
+        headers.map(|header| Header { key: header.key.as_bytes(), value: header.value.as_deref() }).collect()
+    }
+    batch.records.iter().map(of).collect()
+}
+
+/// krabka's records to be written by magicbyte: both then read the same memory, where every header key and every list
+/// of headers is an allocation of its own.
+fn krabka_records<'a>(batch: &'a krabka::RecordBatch, headers: &'a [Vec<Header<'a>>]) -> Vec<NewRecord<'a>> {
+    let record = |(record, headers): (&'a krabka::Record, &'a Vec<Header<'a>>)| NewRecord {
+        offset: batch.base_offset + i64::from(record.offset_delta),
+        timestamp: batch.base_timestamp + record.timestamp_delta,
+        key: record.key.as_deref(),
+        value: record.value.as_deref(),
+        headers: NewHeaders::List(headers),
+        ..NewRecord::default()
+    };
+    batch.records.iter().zip(headers).map(record).collect()
+}
+
 /// magicbyte's records and, record by record, their headers.
 #[derive(Default)]
 struct Gather<'a> {
@@ -138,19 +164,23 @@ fn records<'a>(batch: &'a Gather<'a>) -> Vec<NewRecord<'a>> {
     batch.records.iter().map(record).collect()
 }
 
-fn encoders<'a>(
-    borrowed: &'a [Vec<NewRecord<'a>>],
-    owned: &'a [krabka::RecordBatch],
-    sets: &'a [Vec<protocol::Record>],
-) -> [(&'static str, Encode<'a>); 4] {
+fn magicbyte<'a>(batches: &'a [Vec<NewRecord<'a>>]) -> Encode<'a> {
     let (mut encoder, mut out, fields) = (Encoder::new(), Vec::new(), data::fields(Codec::None));
-    let magicbyte = move |take: &mut dyn FnMut(&[u8])| {
-        for batch in borrowed {
+    Box::new(move |take| {
+        for batch in batches {
             out.clear();
             encoder.encode(Format::V2, &fields, batch, &mut out).expect("magicbyte: batch");
             take(&out);
         }
-    };
+    })
+}
+
+fn encoders<'a>(
+    borrowed: &'a [Vec<NewRecord<'a>>],
+    of_krabka: &'a [Vec<NewRecord<'a>>],
+    owned: &'a [krabka::RecordBatch],
+    sets: &'a [Vec<protocol::Record>],
+) -> [(&'static str, Encode<'a>); 5] {
     let mut buffer = BytesMut::new();
     let krabka = move |take: &mut dyn FnMut(&[u8])| {
         for batch in owned {
@@ -175,7 +205,8 @@ fn encoders<'a>(
         }
     };
     [
-        ("magicbyte encode", Box::new(magicbyte)),
+        ("magicbyte encode", magicbyte(borrowed)),
+        ("magicbyte encode, krabka's records", magicbyte(of_krabka)),
         ("krabka encode", Box::new(krabka)),
         ("krabka encode, to bytes", Box::new(krabka_bytes)),
         ("kafka-protocol encode", Box::new(kafka_protocol)),
