@@ -46,7 +46,8 @@ types: $(VENV)/.dev ## types: the package, the examples of tests/typing by mypy 
 	@test -f $(VENV)/.built-release || $(MAKE) build-dev
 	$(BIN)/mypy
 	$(BIN)/mypy tests/typing
-	$(BIN)/pyright --pythonpath $(BIN)/python
+	@if [ -x $(BIN)/pyright ]; then $(BIN)/pyright --pythonpath $(BIN)/python; \
+	else echo "pyright: skipped, it brings its own Node.js: $(BIN)/pip install 'pyright[nodejs]' has it checked too"; fi
 	$(BIN)/python -m mypy.stubtest --mypy-config-file pyproject.toml --allowlist tests/typing/stubtest.allow magicbyte._core
 
 format: $(VENV)/.dev ## put both languages into their standard format

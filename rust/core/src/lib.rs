@@ -51,4 +51,6 @@ pub use record::{Record, Sink};
 pub use request::{Protocol, Request, request_format};
 pub use select::Selection;
 pub use source::{Entries, Next, Source};
-pub use transactions::{Isolation, Judge, Ruling, SegmentOf, Survey, TransactionState, Transactions, Unstable};
+pub use transactions::{
+    Isolation, Judge, Ruling, SegmentOf, Survey, TransactionState, Transactions, Unstable,
+};
