@@ -4,143 +4,17 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use magicbyte::{Decompressor, Entry, Family, Head, HeaderLayout, Limits, Record as CoreRecord, Sink};
+use magicbyte::{Decompressor, Entry, Family, Head, Limits};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 
 use crate::error::Failure;
-use crate::headers::{Headers, Raw};
+use crate::headers::Headers;
 use crate::keys::Keys;
 use crate::made::Made;
 use crate::new_batch;
-
-/// What all records of one batch share: one reference-counted block, and the batch's header.
-pub(crate) struct Shared {
-    /// The bytes that the records' parts lie in.
-    pub(crate) block: Bytes,
-    pub(crate) head: Head,
-    pub(crate) topic: Py<PyString>,
-    pub(crate) partition: i32,
-    pub(crate) keys: Arc<Keys>,
-}
-
-/// Where a part of a record lies in its block; `None` is null.
-pub(crate) type Span = Option<(u32, u32)>;
-
-/// Where the parts of one record are.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Slot {
-    pub(crate) offset: i64,
-    pub(crate) timestamp: i64,
-    pub(crate) untimed: bool,
-    pub(crate) attributes: i8,
-    pub(crate) tombstone: Option<bool>,
-    pub(crate) key: Span,
-    pub(crate) value: Span,
-    pub(crate) headers: (u32, u32),
-    pub(crate) header_count: u32,
-    pub(crate) layout: HeaderLayout,
-}
-
-impl Slot {
-    pub(crate) const fn effective_timestamp(&self, head: &Head) -> i64 {
-        if self.untimed { -1 } else { head.effective_timestamp(self.timestamp) }
-    }
-}
-
-/// Notes where records are, without a copy of their bytes.
-pub(crate) struct Slots<'s> {
-    pub(crate) address: usize,
-    pub(crate) into: &'s mut Vec<Slot>,
-}
-
-impl Slots<'_> {
-    fn place(&self, bytes: &[u8]) -> (u32, u32) {
-        // A block is below 2 GiB, so that its places fit 32 bits. Empty slices may point anywhere.
-        if bytes.is_empty() {
-            return (0, 0);
-        }
-        ((bytes.as_ptr() as usize - self.address) as u32, bytes.len() as u32)
-    }
-}
-
-impl<'a> Sink<'a> for Slots<'_> {
-    #[inline(always)]
-    fn record(&mut self, record: &CoreRecord<'a>) -> bool {
-        let slot = Slot {
-            offset: record.offset,
-            timestamp: record.timestamp,
-            untimed: record.untimed,
-            attributes: record.attributes,
-            tombstone: record.tombstone,
-            key: record.key.map(|key| self.place(key)),
-            value: record.value.map(|value| self.place(value)),
-            headers: self.place(record.headers.bytes()),
-            header_count: record.headers.len() as u32,
-            layout: record.headers.layout(),
-        };
-        self.into.push(slot);
-        false
-    }
-
-    fn header(&mut self, _key: &'a [u8], _value: Option<&'a [u8]>) {}
-
-    fn discard(&mut self) {
-        self.into.pop();
-    }
-}
-
-/// Opens an entry, which lies in `block`, and notes its records. Returns the block that they lie in and the
-/// flaw that ended it.
-pub(crate) fn open(
-    entry: &Entry<'_>,
-    block: &Bytes,
-    decompressor: &mut Decompressor,
-    limits: &Limits,
-    slots: &mut Vec<Slot>,
-) -> (Bytes, Option<magicbyte::Error>) {
-    let mut cut = None;
-    let block = if entry.is_compressed() {
-        let mut buffer = magicbyte::Buffer::new();
-        match entry.decompress(decompressor, limits, &mut buffer) {
-            Ok(flaw) => cut = flaw,
-            Err(error) => return (Bytes::new(), Some(error)),
-        }
-        Bytes::from(buffer.into_vec())
-    } else {
-        block.clone()
-    };
-    // Not a copy: the payload borrows from the block, whichever it is.
-    let payload = match entry.payload(&block, cut) {
-        Ok(payload) => payload,
-        Err(error) => return (block.clone(), Some(error)),
-    };
-    slots.reserve(payload.count_hint().min(1 << 16));
-    let mut sink = Slots { address: block.as_ptr() as usize, into: slots };
-    let error = payload.decode(limits, &mut sink).err();
-    (block.clone(), error)
-}
-
-impl Shared {
-    pub(crate) fn bytes(&self, span: (u32, u32)) -> &[u8] {
-        let at = span.0 as usize;
-        self.block.get(at..at + span.1 as usize).unwrap_or_default()
-    }
-
-    pub(crate) fn python<'py>(&self, py: Python<'py>, span: Span) -> Option<Bound<'py, PyBytes>> {
-        span.map(|span| PyBytes::new(py, self.bytes(span)))
-    }
-
-    pub(crate) fn headers(self: &Arc<Self>, slot: &Slot) -> Headers {
-        Headers::raw(Raw {
-            shared: Arc::clone(self),
-            span: slot.headers,
-            count: slot.header_count,
-            layout: slot.layout,
-        })
-    }
-}
+use crate::slots::{Shared, open};
 
 /// A record as it is stored in its batch: `timestamp` is the stored one, in milliseconds, −1 for none;
 /// `effective_timestamp` what a consumer sees.
@@ -478,10 +352,11 @@ impl RecordBatch {
             topic: PyString::new(py, "").unbind(),
             partition: -1,
             keys: Arc::clone(&self.keys),
+            slots,
         });
         let records = PyList::empty(py);
-        for slot in &slots {
-            records.append(shared.record(py, slot)?)?;
+        for at in 0..shared.slots.len() {
+            records.append(shared.record(py, at as u32)?)?;
         }
         Ok(records)
     }
@@ -546,7 +421,8 @@ impl RecordBatch {
 }
 
 impl Shared {
-    fn record(self: &Arc<Self>, py: Python<'_>, slot: &Slot) -> PyResult<Record> {
+    fn record(self: &Arc<Self>, py: Python<'_>, at: u32) -> PyResult<Record> {
+        let slot = &self.slots[at as usize];
         Ok(Record {
             offset: slot.offset,
             timestamp: slot.timestamp,
@@ -555,16 +431,8 @@ impl Shared {
             attributes: slot.attributes,
             key: self.python(py, slot.key).map(Bound::unbind),
             value: self.python(py, slot.value).map(Bound::unbind),
-            headers: Py::new(py, self.headers(slot))?,
+            headers: Py::new(py, Headers::stored(self, at))?,
             tombstone: slot.tombstone,
         })
-    }
-
-    pub(crate) fn effective_timestamp(&self, slot: &Slot) -> i64 {
-        slot.effective_timestamp(&self.head)
-    }
-
-    pub(crate) fn sequence(&self, slot: &Slot) -> i32 {
-        if self.head.count.is_some() { self.head.sequence(slot.offset) } else { -1 }
     }
 }

@@ -1,15 +1,16 @@
 //! A record as a consumer receives it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use magicbyte::{Control as CoreControl, Headers as CoreHeaders, NewRecord};
+use magicbyte::{Control as CoreControl, NewRecord};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyString};
 
-use crate::batch::{Shared, Slot, Span};
-use crate::headers::Headers;
+use crate::headers::{Headers, Raw};
 use crate::new_batch::{Part, with_headers};
+use crate::slots::{Shared, Slot, Span, alone};
 
 /// What a control record says (KIP-98 and later): `type` is Kafka's name for it, `type_id` its number.
 #[pyclass(frozen, eq, module = "magicbyte")]
@@ -59,18 +60,17 @@ impl Control {
     }
 }
 
-/// A key or value: where it lies, or the object that was given for it.
-enum Field {
-    Stored(Span),
-    Given(Py<PyAny>),
-}
-
 /// What is the record's own where it was not read from a batch.
 struct Own {
     topic: Py<PyString>,
     partition: i32,
+    offset: i64,
+    timestamp: i64,
     timestamp_type: i8,
+    key: Option<Py<PyAny>>,
+    value: Option<Py<PyAny>>,
     leader_epoch: Option<i32>,
+    tombstone: Option<bool>,
     producer_id: i64,
     producer_epoch: i16,
     sequence: i32,
@@ -79,7 +79,8 @@ struct Own {
 }
 
 enum Origin {
-    Read(Arc<Shared>, Slot),
+    /// A batch, and which of its records. An iterator that is the only one to hold a record moves it to the next one.
+    Read(Raw),
     Made(Box<Own>),
 }
 
@@ -92,37 +93,48 @@ enum Origin {
 /// they are asked for. `headers` are open, so that they can be changed before the record is sent on.
 #[pyclass(frozen, module = "magicbyte")]
 pub(crate) struct ConsumerRecord {
-    #[pyo3(get)]
-    offset: i64,
-    #[pyo3(get)]
-    timestamp: i64,
-    key: Field,
-    value: Field,
-    tombstone: Option<bool>,
-    headers: PyOnceLock<Py<Headers>>,
     origin: Origin,
+    headers: PyOnceLock<Py<Headers>>,
 }
 
 impl ConsumerRecord {
-    pub(crate) fn read(shared: &Arc<Shared>, slot: &Slot) -> Self {
-        Self {
-            offset: slot.offset,
-            timestamp: shared.effective_timestamp(slot),
-            key: Field::Stored(slot.key),
-            value: Field::Stored(slot.value),
-            tombstone: slot.tombstone,
-            headers: PyOnceLock::new(),
-            origin: Origin::Read(Arc::clone(shared), *slot),
+    pub(crate) fn read(shared: &Arc<Shared>, at: u32) -> Self {
+        let raw = Raw { shared: Arc::clone(shared), at: AtomicU32::new(at) };
+        Self { origin: Origin::Read(raw), headers: PyOnceLock::new() }
+    }
+
+    /// Makes it another record of the same batch, unless someone else holds it or its headers, or they were changed.
+    #[inline]
+    pub(crate) fn moved_to(slf: &Py<Self>, py: Python<'_>, at: u32) -> bool {
+        let it = slf.get();
+        let Origin::Read(raw) = &it.origin else { return false };
+        if !alone(slf, py) || it.headers.get(py).is_some_and(|headers| !Headers::moved_to(headers, py, at)) {
+            return false;
+        }
+        raw.at.store(at, Ordering::Relaxed);
+        true
+    }
+
+    #[inline]
+    fn part(
+        &self,
+        py: Python<'_>,
+        stored: impl FnOnce(&Slot) -> Span,
+        own: impl FnOnce(&Own) -> &Option<Py<PyAny>>,
+    ) -> Option<Py<PyAny>> {
+        match &self.origin {
+            Origin::Read(raw) => {
+                raw.shared.python(py, stored(raw.slot())).map(|bytes| bytes.into_any().unbind())
+            }
+            Origin::Made(it) => own(it).as_ref().map(|object| object.clone_ref(py)),
         }
     }
 
-    fn field(&self, py: Python<'_>, field: &Field) -> Option<Py<PyAny>> {
-        match (field, &self.origin) {
-            (Field::Given(value), _) => Some(value.clone_ref(py)).filter(|value| !value.is_none(py)),
-            (Field::Stored(span), Origin::Read(shared, _)) => {
-                shared.python(py, *span).map(|bytes| bytes.into_any().unbind())
-            }
-            (Field::Stored(_), Origin::Made(_)) => None,
+    /// KIP-87's flag, where the format or the constructor gave one.
+    fn flag(&self) -> Option<bool> {
+        match &self.origin {
+            Origin::Read(raw) => raw.slot().tombstone,
+            Origin::Made(own) => own.tombstone,
         }
     }
 
@@ -132,32 +144,30 @@ impl ConsumerRecord {
         py: Python<'_>,
         work: impl FnOnce(&NewRecord<'_>) -> PyResult<T>,
     ) -> PyResult<T> {
-        let (key, value);
-        let (key, value) = match (&self.origin, &self.key, &self.value) {
-            (Origin::Read(shared, _), Field::Stored(key), Field::Stored(value)) => {
-                (key.map(|span| shared.bytes(span)), value.map(|span| shared.bytes(span)))
-            }
-            _ => {
-                let given = |field: &Field| self.field(py, field).into_pyobject(py);
-                key = Part::of(given(&self.key)?.as_any(), "key")?;
-                value = Part::of(given(&self.value)?.as_any(), "value")?;
-                (key.bytes(), value.bytes())
-            }
-        };
         let new = NewRecord {
-            offset: self.offset,
-            timestamp: self.timestamp,
-            key,
-            value,
-            tombstone: self.tombstone,
+            offset: self.offset(),
+            timestamp: self.timestamp(),
+            tombstone: self.flag(),
             ..NewRecord::default()
         };
-        match (self.headers.get(py), &self.origin) {
-            (None, Origin::Read(shared, slot)) => {
-                let headers = CoreHeaders::parse(shared.bytes(slot.headers), slot.layout).unwrap_or_default();
-                work(&NewRecord { headers: headers.into(), ..new })
+        match &self.origin {
+            Origin::Read(raw) => {
+                let (shared, slot) = (&raw.shared, raw.slot());
+                let new = NewRecord { key: shared.bytes(slot.key), value: shared.bytes(slot.value), ..new };
+                match self.headers.get(py) {
+                    None => work(&NewRecord { headers: raw.core().into(), ..new }),
+                    Some(headers) => with_headers(py, headers.get(), new, work),
+                }
             }
-            _ => with_headers(py, self.headers_ref(py)?.get(), new, work),
+            Origin::Made(own) => {
+                let part = |object: &Option<Py<PyAny>>, name| match object {
+                    Some(object) => Part::of(object.bind(py), name),
+                    None => Ok(Part::Null),
+                };
+                let (key, value) = (part(&own.key, "key")?, part(&own.value, "value")?);
+                let new = NewRecord { key: key.bytes(), value: value.bytes(), ..new };
+                with_headers(py, self.headers_ref(py)?.get(), new, work)
+            }
         }
     }
 
@@ -166,14 +176,14 @@ impl ConsumerRecord {
         let fields = PyDict::new(py);
         fields.set_item("topic", self.topic(py))?;
         fields.set_item("partition", self.partition())?;
-        fields.set_item("offset", self.offset)?;
-        fields.set_item("timestamp", self.timestamp)?;
+        fields.set_item("offset", self.offset())?;
+        fields.set_item("timestamp", self.timestamp())?;
         fields.set_item("timestamp_type", self.timestamp_type())?;
         fields.set_item("key", self.key(py))?;
         fields.set_item("value", self.value(py))?;
         fields.set_item("headers", self.headers(py)?)?;
         fields.set_item("leader_epoch", self.leader_epoch())?;
-        fields.set_item("tombstone", self.tombstone)?;
+        fields.set_item("tombstone", self.flag())?;
         fields.set_item("producer_id", self.producer_id())?;
         fields.set_item("producer_epoch", self.producer_epoch())?;
         fields.set_item("sequence", self.sequence())?;
@@ -182,16 +192,9 @@ impl ConsumerRecord {
         Ok(fields)
     }
 
-    fn is_null(&self, py: Python<'_>, field: &Field) -> bool {
-        match field {
-            Field::Stored(span) => span.is_none(),
-            Field::Given(value) => value.is_none(py),
-        }
-    }
-
     fn headers_ref<'s>(&'s self, py: Python<'_>) -> PyResult<&'s Py<Headers>> {
         self.headers.get_or_try_init(py, || match &self.origin {
-            Origin::Read(shared, slot) => Py::new(py, shared.headers(slot)),
+            Origin::Read(raw) => Py::new(py, Headers::stored(&raw.shared, raw.at.load(Ordering::Relaxed))),
             Origin::Made(_) => Py::new(py, Headers::given(None)?),
         })
     }
@@ -224,33 +227,51 @@ impl ConsumerRecord {
         let control = control.map(|control| *control);
         let cell = PyOnceLock::new();
         let _ = cell.set(py, Py::new(py, Headers::given(headers)?)?);
+        let object = |object: Py<PyAny>| Some(object).filter(|object| !object.is_none(py));
         let own = Own {
             topic,
             partition,
+            offset,
+            timestamp,
             timestamp_type,
+            key: object(key),
+            value: object(value),
             leader_epoch,
+            tombstone,
             producer_id,
             producer_epoch,
             sequence,
             transactional,
             control,
         };
-        Ok(Self {
-            offset,
-            timestamp,
-            key: Field::Given(key),
-            value: Field::Given(value),
-            tombstone,
-            headers: cell,
-            origin: Origin::Made(Box::new(own)),
-        })
+        Ok(Self { origin: Origin::Made(Box::new(own)), headers: cell })
+    }
+
+    /// Its place in the partition.
+    #[getter]
+    #[inline]
+    fn offset(&self) -> i64 {
+        match &self.origin {
+            Origin::Read(raw) => raw.slot().offset,
+            Origin::Made(own) => own.offset,
+        }
+    }
+
+    /// Milliseconds since the epoch, −1 for none.
+    #[getter]
+    #[inline]
+    fn timestamp(&self) -> i64 {
+        match &self.origin {
+            Origin::Read(raw) => raw.shared.effective_timestamp(raw.slot()),
+            Origin::Made(own) => own.timestamp,
+        }
     }
 
     /// The topic's name.
     #[getter]
     fn topic(&self, py: Python<'_>) -> Py<PyString> {
         match &self.origin {
-            Origin::Read(shared, _) => shared.topic.clone_ref(py),
+            Origin::Read(raw) => raw.shared.topic.clone_ref(py),
             Origin::Made(own) => own.topic.clone_ref(py),
         }
     }
@@ -259,7 +280,7 @@ impl ConsumerRecord {
     #[getter]
     fn partition(&self) -> i32 {
         match &self.origin {
-            Origin::Read(shared, _) => shared.partition,
+            Origin::Read(raw) => raw.shared.partition,
             Origin::Made(own) => own.partition,
         }
     }
@@ -268,8 +289,8 @@ impl ConsumerRecord {
     #[getter]
     fn timestamp_type(&self) -> i8 {
         match &self.origin {
-            Origin::Read(_, slot) if slot.untimed => -1,
-            Origin::Read(shared, _) => shared.head.timestamp_type as i8,
+            Origin::Read(raw) if raw.slot().untimed => -1,
+            Origin::Read(raw) => raw.shared.head.timestamp_type as i8,
             Origin::Made(own) => own.timestamp_type,
         }
     }
@@ -277,13 +298,13 @@ impl ConsumerRecord {
     /// bytes, or None.
     #[getter]
     fn key(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        self.field(py, &self.key)
+        self.part(py, |slot| slot.key, |own| &own.key)
     }
 
     /// bytes, or None.
     #[getter]
     fn value(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        self.field(py, &self.value)
+        self.part(py, |slot| slot.value, |own| &own.value)
     }
 
     /// The headers, in order.
@@ -294,15 +315,18 @@ impl ConsumerRecord {
 
     /// Whether the record deletes its key.
     #[getter]
-    fn tombstone(&self, py: Python<'_>) -> bool {
-        self.tombstone.unwrap_or_else(|| self.is_null(py, &self.value))
+    fn tombstone(&self) -> bool {
+        self.flag().unwrap_or_else(|| match &self.origin {
+            Origin::Read(raw) => raw.slot().value.is_null(),
+            Origin::Made(own) => own.value.is_none(),
+        })
     }
 
     /// Leader epoch of the batch, None where unknown.
     #[getter]
     fn leader_epoch(&self) -> Option<i32> {
         match &self.origin {
-            Origin::Read(shared, _) => Some(shared.head.leader_epoch).filter(|epoch| *epoch >= 0),
+            Origin::Read(raw) => Some(raw.shared.head.leader_epoch).filter(|epoch| *epoch >= 0),
             Origin::Made(own) => own.leader_epoch,
         }
     }
@@ -311,7 +335,7 @@ impl ConsumerRecord {
     #[getter]
     fn producer_id(&self) -> i64 {
         match &self.origin {
-            Origin::Read(shared, _) => shared.head.producer_id,
+            Origin::Read(raw) => raw.shared.head.producer_id,
             Origin::Made(own) => own.producer_id,
         }
     }
@@ -320,7 +344,7 @@ impl ConsumerRecord {
     #[getter]
     fn producer_epoch(&self) -> i16 {
         match &self.origin {
-            Origin::Read(shared, _) => shared.head.producer_epoch,
+            Origin::Read(raw) => raw.shared.head.producer_epoch,
             Origin::Made(own) => own.producer_epoch,
         }
     }
@@ -329,7 +353,7 @@ impl ConsumerRecord {
     #[getter]
     fn sequence(&self) -> i32 {
         match &self.origin {
-            Origin::Read(shared, slot) => shared.sequence(slot),
+            Origin::Read(raw) => raw.shared.sequence(raw.slot()),
             Origin::Made(own) => own.sequence,
         }
     }
@@ -338,7 +362,7 @@ impl ConsumerRecord {
     #[getter]
     fn transactional(&self) -> bool {
         match &self.origin {
-            Origin::Read(shared, _) => shared.head.is_transactional(),
+            Origin::Read(raw) => raw.shared.head.is_transactional(),
             Origin::Made(own) => own.transactional,
         }
     }
@@ -347,12 +371,12 @@ impl ConsumerRecord {
     #[getter]
     fn control(&self) -> Option<Control> {
         match &self.origin {
-            Origin::Read(shared, slot) if shared.head.is_control() => {
-                let part = |span: Span| span.map(|span| shared.bytes(span));
+            Origin::Read(raw) if raw.shared.head.is_control() => {
+                let (slot, part) = (raw.slot(), |span: Span| raw.shared.bytes(span));
                 let unreadable = CoreControl { version: -1, type_id: -1, coordinator_epoch: None };
                 Some(Control(CoreControl::read(part(slot.key), part(slot.value)).unwrap_or(unreadable)))
             }
-            Origin::Read(..) => None,
+            Origin::Read(_) => None,
             Origin::Made(own) => own.control,
         }
     }
@@ -360,12 +384,12 @@ impl ConsumerRecord {
     fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         let Ok(other) = other.cast::<Self>() else { return Ok(py.NotImplemented()) };
         let other = other.get();
-        let plain = self.offset == other.offset
-            && self.timestamp == other.timestamp
+        let plain = self.offset() == other.offset()
+            && self.timestamp() == other.timestamp()
             && self.partition() == other.partition()
             && self.timestamp_type() == other.timestamp_type()
             && self.leader_epoch() == other.leader_epoch()
-            && self.tombstone(py) == other.tombstone(py)
+            && self.tombstone() == other.tombstone()
             && self.control() == other.control();
         let same = plain
             && self.topic(py).bind(py).as_any().eq(other.topic(py))?
@@ -397,8 +421,8 @@ impl ConsumerRecord {
              headers={headers}{control})",
             self.topic(py).bind(py).repr()?,
             self.partition(),
-            self.offset,
-            self.timestamp,
+            self.offset(),
+            self.timestamp(),
             self.timestamp_type(),
             part(self.key(py))?,
             part(self.value(py))?,
@@ -415,9 +439,9 @@ impl ConsumerRecord {
         partition: Option<i32>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let topic = topic.unwrap_or_else(|| self.topic(py));
-        let timestamp = Some(self.timestamp).filter(|timestamp| *timestamp >= 0);
+        let timestamp = Some(self.timestamp()).filter(|timestamp| *timestamp >= 0);
         let (key, value, headers) = (self.key(py), self.value(py), self.headers(py)?);
-        let args = (topic, value, key, headers, partition, timestamp, self.tombstone);
+        let args = (topic, value, key, headers, partition, timestamp, self.flag());
         py.import("magicbyte.records")?.getattr("ProducerRecord")?.call1(args)
     }
 

@@ -2,71 +2,97 @@
 //!
 //! The lock inside is never held while Python code runs: what is compared or converted is taken out first.
 
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use magicbyte::encode_error::MAX_HEADER_KEY;
-use magicbyte::{HeaderLayout, Headers as CoreHeaders};
+use magicbyte::{Header as CoreHeader, HeaderLayout, Headers as CoreHeaders};
 use pyo3::prelude::*;
-use pyo3::sync::MutexExt;
-use pyo3::types::{PyBytes, PyIterator, PyList, PyString, PyTuple};
+use pyo3::sync::{MutexExt, PyOnceLock};
+use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 
-use crate::batch::Shared;
 use crate::error::{Failure, IllegalStateError};
-use crate::header::Header;
+use crate::header::{Header, is_key};
+use crate::header_iterator::HeaderIterator;
 use crate::keys::Keys;
 use crate::part::bytes_of;
+use crate::slots::{Shared, Slot, alone};
 
-/// Headers that no one has asked for yet, where they lie.
-#[derive(Clone)]
+/// A record of a batch, whose headers nobody has changed yet.
 pub(crate) struct Raw {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) span: (u32, u32),
-    pub(crate) count: u32,
-    pub(crate) layout: HeaderLayout,
+    /// Which record.
+    pub(crate) at: AtomicU32,
 }
 
-enum Items {
-    Raw(Raw),
-    List(Vec<Py<Header>>),
+impl Clone for Raw {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), at: AtomicU32::new(self.at.load(Ordering::Relaxed)) }
+    }
 }
 
-struct State {
-    items: Items,
-    closed: bool,
+impl Raw {
+    #[inline]
+    pub(crate) fn slot(&self) -> &Slot {
+        &self.shared.slots[self.at.load(Ordering::Relaxed) as usize]
+    }
+
+    pub(crate) fn core(&self) -> CoreHeaders<'_> {
+        let slot = self.slot();
+        // Read once already, when the record was.
+        let bytes = self.shared.bytes(slot.headers).unwrap_or_default();
+        CoreHeaders::parse(bytes, slot.layout).unwrap_or_default()
+    }
+
+    fn made(&self, py: Python<'_>, header: &CoreHeader<'_>) -> PyResult<Py<Header>> {
+        Py::new(py, Header::made(py, &self.shared.keys, header))
+    }
+
+    fn list(&self, py: Python<'_>) -> PyResult<Vec<Py<Header>>> {
+        self.core().iter().map(|header| self.made(py, &header)).collect()
+    }
 }
+
+/// The list is what counts, no longer the stored headers.
+const OWN: u8 = 1;
+const CLOSED: u8 = 2;
 
 /// The headers of a record (KIP-82): an ordered list in which keys may repeat and values may be None.
 ///
 /// Made from nothing, from (key, value) pairs as confluent-kafka, aiokafka and kafka-python have them, from `Header`s, or
 /// from other `Headers`. After `close()` it cannot be changed any more (`IllegalStateError`); a copy is open again.
 #[pyclass(frozen, module = "magicbyte")]
-pub(crate) struct Headers(Mutex<State>);
-
-impl Raw {
-    fn core(&self) -> CoreHeaders<'_> {
-        // Read once already, when the record was.
-        CoreHeaders::parse(self.shared.bytes(self.span), self.layout).unwrap_or_default()
-    }
-
-    fn list(&self, py: Python<'_>) -> PyResult<Vec<Py<Header>>> {
-        let mut list = Vec::with_capacity(self.count as usize);
-        for header in self.core() {
-            let (key, utf8) = self.shared.keys.text(py, header.key);
-            let value = header.value.map(|value| PyBytes::new(py, value).unbind());
-            let raw = (!utf8).then(|| header.key.into());
-            list.push(Py::new(py, Header { key, value, raw })?);
-        }
-        Ok(list)
-    }
+pub(crate) struct Headers {
+    raw: Option<Raw>,
+    /// `OWN`, `CLOSED`; changed under the list's lock.
+    flags: AtomicU8,
+    list: Mutex<Vec<Py<Header>>>,
+    /// Kept for the next loop over the headers.
+    iterator: PyOnceLock<Py<HeaderIterator>>,
 }
 
 impl Headers {
-    pub(crate) const fn raw(raw: Raw) -> Self {
-        Self(Mutex::new(State { items: Items::Raw(raw), closed: false }))
+    fn of(raw: Option<Raw>, flags: u8, list: Vec<Py<Header>>) -> Self {
+        Self { raw, flags: AtomicU8::new(flags), list: Mutex::new(list), iterator: PyOnceLock::new() }
     }
 
-    const fn from_list(list: Vec<Py<Header>>) -> Self {
-        Self(Mutex::new(State { items: Items::List(list), closed: false }))
+    pub(crate) fn stored(shared: &Arc<Shared>, at: u32) -> Self {
+        Self::of(Some(Raw { shared: Arc::clone(shared), at: AtomicU32::new(at) }), 0, Vec::new())
+    }
+
+    fn from_list(list: Vec<Py<Header>>) -> Self {
+        Self::of(None, OWN, list)
+    }
+
+    /// Makes them those of another record of the same batch, unless someone else holds them, or they were changed.
+    #[inline]
+    pub(crate) fn moved_to(slf: &Py<Self>, py: Python<'_>, at: u32) -> bool {
+        let it = slf.get();
+        if let (Some(raw), 0, true) = (&it.raw, it.flags.load(Ordering::Relaxed), alone(slf, py)) {
+            raw.at.store(at, Ordering::Relaxed);
+            return true;
+        }
+        false
     }
 
     /// From whatever a caller gave.
@@ -93,33 +119,32 @@ impl Headers {
         Ok(Self::from_list(list))
     }
 
-    fn lock<'s>(&'s self, py: Python<'_>) -> MutexGuard<'s, State> {
-        self.0.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner)
+    fn lock<'s>(&'s self, py: Python<'_>) -> MutexGuard<'s, Vec<Py<Header>>> {
+        self.list.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn has(&self, flag: u8) -> bool {
+        self.flags.load(Ordering::Acquire) & flag != 0
+    }
+
+    /// The record that still says what the headers are.
+    pub(crate) fn raw(&self) -> Option<&Raw> {
+        self.raw.as_ref().filter(|_| !self.has(OWN))
     }
 
     fn copied(&self, py: Python<'_>) -> Self {
-        let items = match &self.lock(py).items {
-            Items::Raw(raw) => Items::Raw(raw.clone()),
-            Items::List(list) => Items::List(list.iter().map(|header| header.clone_ref(py)).collect()),
-        };
-        Self(Mutex::new(State { items, closed: false }))
+        match self.raw() {
+            Some(raw) => Self::of(Some(raw.clone()), 0, Vec::new()),
+            None => Self::from_list(self.lock(py).iter().map(|header| header.clone_ref(py)).collect()),
+        }
     }
 
-    /// All headers, made now if they were not before.
+    /// All headers.
     pub(crate) fn all_of(&self, py: Python<'_>) -> PyResult<Vec<Py<Header>>> {
-        let raw = match &self.lock(py).items {
-            Items::Raw(raw) => raw.clone(),
-            Items::List(list) => return Ok(list.iter().map(|header| header.clone_ref(py)).collect()),
-        };
-        let made = raw.list(py)?;
-        let mut state = self.lock(py);
-        // Another thread may have been faster; its objects are the ones others have seen.
-        if matches!(state.items, Items::Raw(_)) {
-            state.items = Items::List(made.iter().map(|header| header.clone_ref(py)).collect());
-            return Ok(made);
+        match self.raw() {
+            Some(raw) => raw.list(py),
+            None => Ok(self.lock(py).iter().map(|header| header.clone_ref(py)).collect()),
         }
-        drop(state);
-        self.all_of(py)
     }
 
     pub(crate) fn same(&self, other: &Self, py: Python<'_>) -> PyResult<bool> {
@@ -138,49 +163,67 @@ impl Headers {
         Ok(true)
     }
 
-    /// Hands on the headers as they are encoded, where nobody has asked for them yet, else as a list.
+    /// Hands on the headers as they are encoded, where nobody has changed them yet, else as a list.
     pub(crate) fn with_raw_or_list<T>(
         &self,
         py: Python<'_>,
         work: impl FnOnce(Result<CoreHeaders<'_>, &[Py<Header>]>) -> PyResult<T>,
     ) -> PyResult<T> {
-        let taken = match &self.lock(py).items {
-            Items::Raw(raw) => Ok(raw.clone()),
-            Items::List(list) => Err(list.iter().map(|header| header.clone_ref(py)).collect::<Vec<_>>()),
-        };
-        match taken {
-            Ok(raw) => work(Ok(raw.core())),
-            Err(list) => work(Err(&list)),
+        match self.raw() {
+            Some(raw) => work(Ok(raw.core())),
+            None => work(Err(&self.all_of(py)?)),
         }
     }
 
     fn matching(&self, py: Python<'_>, key: &str) -> PyResult<Vec<Py<Header>>> {
-        let mut found = self.all_of(py)?;
-        let mut failed = None;
-        found.retain(|header| match header.get().key.bind(py).to_str() {
-            Ok(text) => text == key,
-            Err(error) => {
-                failed = Some(error);
-                false
+        if let Some(raw) = self.raw() {
+            let some = raw.core().iter().filter(|header| is_key(header.key, key));
+            return some.map(|header| raw.made(py, &header)).collect();
+        }
+        let mut found = Vec::new();
+        for header in self.all_of(py)? {
+            if header.get().has_key(py, key)? {
+                found.push(header);
             }
-        });
-        failed.map_or(Ok(found), Err)
+        }
+        Ok(found)
     }
 
-    /// Replaces the list, unless it is closed or was changed meanwhile.
-    fn change(&self, py: Python<'_>, edit: impl FnOnce(&mut Vec<Py<Header>>)) -> PyResult<()> {
-        self.all_of(py)?;
-        let mut state = self.lock(py);
-        if state.closed {
-            drop(state);
+    /// Changes the list, unless it is closed. No Python code runs under the lock: `edit` compares bytes alone.
+    fn change(
+        &self,
+        py: Python<'_>,
+        edit: impl FnOnce(&mut Vec<Py<Header>>) -> PyResult<()>,
+    ) -> PyResult<()> {
+        let made = match self.raw() {
+            Some(raw) if !self.has(CLOSED) => raw.list(py)?,
+            _ => Vec::new(),
+        };
+        let mut list = self.lock(py);
+        if self.has(CLOSED) {
+            drop(list);
             return Err(IllegalStateError::new_err(
                 "headers are read-only after they were closed (the record was sent); change a copy: record.copy()",
             ));
         }
-        if let Items::List(list) = &mut state.items {
-            edit(list);
+        if !self.has(OWN) {
+            *list = made;
+            self.flags.fetch_or(OWN, Ordering::Release);
         }
-        Ok(())
+        edit(&mut list)
+    }
+
+    /// Takes out all that `gone` says.
+    fn remove_if(&self, py: Python<'_>, gone: impl Fn(&Header) -> PyResult<bool>) -> PyResult<()> {
+        let mut taken = Vec::new();
+        self.change(py, |list| {
+            let mut kept = Vec::with_capacity(list.len());
+            for header in list.drain(..) {
+                if gone(header.get())? { &mut taken } else { &mut kept }.push(header);
+            }
+            *list = kept;
+            Ok(())
+        })
     }
 }
 
@@ -223,24 +266,22 @@ impl Headers {
             }
             (_, value) => Py::new(py, Header::given(key, value)?)?,
         };
-        slf.get().change(py, |list| list.push(header))?;
+        slf.get().change(py, |list| {
+            list.push(header);
+            Ok(())
+        })?;
         Ok(slf.clone())
     }
 
     /// Removes all headers of a key, or all that equal a `Header`. Returns these headers.
     fn remove<'py>(slf: &Bound<'py, Self>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
         let (py, it) = (slf.py(), slf.get());
-        let mut gone = Vec::new();
         if let Ok(header) = key.cast::<Header>() {
-            for one in it.all_of(py)? {
-                if one.get().same(header.get(), py)? {
-                    gone.push(one);
-                }
-            }
+            it.remove_if(py, |one| one.same(header.get(), py))?;
         } else {
-            gone = it.matching(py, key.cast::<PyString>()?.to_str()?)?;
+            let key = key.cast::<PyString>()?.to_str()?;
+            it.remove_if(py, |one| one.has_key(py, key))?;
         }
-        it.change(py, |list| list.retain(|one| !gone.iter().any(|other| other.is(one))))?;
         Ok(slf.clone())
     }
 
@@ -256,7 +297,7 @@ impl Headers {
 
     /// All values of a key, in order (the draft's `get`).
     fn get(&self, py: Python<'_>, key: &str) -> PyResult<Vec<Option<Py<PyBytes>>>> {
-        let value = |header: Py<Header>| header.get().value.as_ref().map(|value| value.clone_ref(py));
+        let value = |header: Py<Header>| header.get().value(py);
         Ok(self.matching(py, key)?.into_iter().map(value).collect())
     }
 
@@ -265,9 +306,9 @@ impl Headers {
         let mut keys: Vec<Py<PyString>> = Vec::new();
         let mut seen = std::collections::HashSet::new();
         for header in self.all_of(py)? {
-            let key = &header.get().key;
+            let key = header.get().key(py);
             if seen.insert(key.bind(py).to_str()?.to_owned()) {
-                keys.push(key.clone_ref(py));
+                keys.push(key);
             }
         }
         Ok(keys)
@@ -278,7 +319,7 @@ impl Headers {
     fn first(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let view = pyo3::types::PyDict::new(py);
         for header in self.all_of(py)?.iter().rev() {
-            view.set_item(&header.get().key, &header.get().value)?;
+            view.set_item(header.get().key(py), header.get().value(py))?;
         }
         Ok(view.into_any().unbind())
     }
@@ -288,7 +329,7 @@ impl Headers {
     fn last(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let view = pyo3::types::PyDict::new(py);
         for header in self.all_of(py)? {
-            view.set_item(&header.get().key, &header.get().value)?;
+            view.set_item(header.get().key(py), header.get().value(py))?;
         }
         Ok(view.into_any().unbind())
     }
@@ -298,16 +339,16 @@ impl Headers {
     fn all(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let view = pyo3::types::PyDict::new(py);
         for header in self.all_of(py)? {
-            let header = header.get();
-            let list = match view.get_item(&header.key)? {
+            let (key, value) = (header.get().key(py), header.get().value(py));
+            let list = match view.get_item(&key)? {
                 Some(list) => list.cast_into::<PyList>()?,
                 None => {
                     let list = PyList::empty(py);
-                    view.set_item(&header.key, &list)?;
+                    view.set_item(key, &list)?;
                     list
                 }
             };
-            list.append(&header.value)?;
+            list.append(value)?;
         }
         Ok(view.into_any().unbind())
     }
@@ -315,8 +356,15 @@ impl Headers {
     /// The list of (key, value) tuples that the Python clients use.
     fn to_list<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let list = PyList::empty(py);
+        if let Some(raw) = self.raw() {
+            for header in raw.core() {
+                let value = header.value.map(|value| PyBytes::new(py, value));
+                list.append((raw.shared.keys.text(py, header.key).0, value))?;
+            }
+            return Ok(list);
+        }
         for header in self.all_of(py)? {
-            list.append((&header.get().key, &header.get().value))?;
+            list.append((header.get().key(py), header.get().value(py)))?;
         }
         Ok(list)
     }
@@ -330,9 +378,7 @@ impl Headers {
             .map_err(|flaw| Failure::corrupt(flaw.at(0), None))?;
         let (keys, mut list) = (Keys::default(), Vec::new());
         for header in headers {
-            let (key, utf8) = keys.text(py, header.key);
-            let value = header.value.map(|value| PyBytes::new(py, value).unbind());
-            list.push(Py::new(py, Header { key, value, raw: (!utf8).then(|| header.key.into()) })?);
+            list.push(Py::new(py, Header::made(py, &keys, &header))?);
         }
         Ok(Self::from_list(list))
     }
@@ -367,23 +413,28 @@ impl Headers {
 
     /// Makes these headers read-only, as sending their record does.
     fn close(&self, py: Python<'_>) {
-        self.lock(py).closed = true;
+        let _list = self.lock(py);
+        self.flags.fetch_or(CLOSED, Ordering::Release);
     }
 
     /// Whether they are closed.
     #[getter]
-    fn read_only(&self, py: Python<'_>) -> bool {
-        self.lock(py).closed
+    fn read_only(&self) -> bool {
+        self.has(CLOSED)
     }
 
-    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
-        PyTuple::new(py, self.all_of(py)?)?.try_iter()
+    /// Iterates what there is now; a change does not reach the iterator.
+    fn __iter__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        match self.raw() {
+            Some(raw) => HeaderIterator::over(py, raw, &self.iterator),
+            None => Ok(PyTuple::new(py, self.all_of(py)?)?.try_iter()?.into_any().unbind()),
+        }
     }
 
     fn __len__(&self, py: Python<'_>) -> usize {
-        match &self.lock(py).items {
-            Items::Raw(raw) => raw.count as usize,
-            Items::List(list) => list.len(),
+        match self.raw() {
+            Some(raw) => raw.slot().header_count as usize,
+            None => self.lock(py).len(),
         }
     }
 
@@ -418,14 +469,16 @@ impl Headers {
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
         let (py, it) = (slf.py(), slf.get());
-        let args = (PyTuple::new(py, it.all_of(py)?)?, it.read_only(py)).into_pyobject(py)?;
+        let args = (PyTuple::new(py, it.all_of(py)?)?, it.read_only()).into_pyobject(py)?;
         Ok((slf.get_type().getattr("_restored")?, args))
     }
 
     #[staticmethod]
     fn _restored(py: Python<'_>, headers: &Bound<'_, PyAny>, closed: bool) -> PyResult<Self> {
         let made = Self::given(Some(headers))?;
-        made.lock(py).closed = closed;
+        if closed {
+            made.close(py);
+        }
         Ok(made)
     }
 }

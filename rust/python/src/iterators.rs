@@ -8,13 +8,14 @@ use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::PyString;
 
-use crate::batch::{RecordBatch, Shared, Slot, open};
+use crate::batch::RecordBatch;
 use crate::block::Bytestream;
 use crate::consumer_record::ConsumerRecord;
 use crate::error::Failure;
 use crate::gate::detached;
 use crate::keys::Keys;
 use crate::reader::Plan;
+use crate::slots::{Shared, Slot, open};
 
 /// Walks the parts of a plan, one after the other.
 pub(crate) struct Walk {
@@ -188,8 +189,6 @@ struct Records {
     walk: Walk,
     decompressor: Decompressor,
     slots: Vec<Slot>,
-    at: usize,
-    shared: Option<Arc<Shared>>,
     pending: Option<Failure>,
     topic: Option<(usize, Py<PyString>)>,
     keys: Arc<Keys>,
@@ -205,7 +204,6 @@ impl Records {
     /// Reads on until there are records, or an error, or the end.
     fn refill(&mut self) -> Result<Option<Batch>, Failure> {
         self.slots.clear();
-        self.at = 0;
         loop {
             let Some((found, block)) = self.walk.next()? else { return Ok(None) };
             if !self.walk.rule(&found.head, found.position) {
@@ -242,7 +240,7 @@ impl Records {
         }
     }
 
-    fn share(&mut self, py: Python<'_>, batch: Batch) {
+    fn share(&mut self, py: Python<'_>, batch: Batch) -> Arc<Shared> {
         let part = self.walk.part();
         let topic = match &self.topic {
             Some((of, topic)) if *of == part => topic.clone_ref(py),
@@ -252,32 +250,95 @@ impl Records {
                 made
             }
         };
-        self.shared = Some(Arc::new(Shared {
+        Arc::new(Shared {
             block: batch.block,
             head: batch.head,
             topic,
             partition: self.walk.plan.parts[part].partition,
             keys: Arc::clone(&self.keys),
-        }));
+            slots: std::mem::take(&mut self.slots),
+        })
     }
 }
 
-/// Iterates records.
-#[pyclass(frozen, module = "magicbyte._core")]
-pub(crate) struct RecordIterator(Mutex<Records>);
+/// The records of the batch that a loop is in.
+struct Current {
+    shared: Arc<Shared>,
+    at: u32,
+    kept: [Option<Py<ConsumerRecord>>; 2],
+}
+
+impl Current {
+    #[inline]
+    fn next(&mut self, py: Python<'_>) -> PyResult<Option<Py<ConsumerRecord>>> {
+        let at = self.at;
+        if at as usize >= self.shared.slots.len() {
+            return Ok(None);
+        }
+        self.at += 1;
+        let kept = &mut self.kept[at as usize & 1];
+        if let Some(record) = kept
+            && ConsumerRecord::moved_to(record, py, at)
+        {
+            return Ok(Some(record.clone_ref(py)));
+        }
+        let made = Py::new(py, ConsumerRecord::read(&self.shared, at))?;
+        kept.get_or_insert_with(|| made.clone_ref(py));
+        Ok(Some(made))
+    }
+}
+
+/// Iterates records. Of the records that it made it keeps two, and a record that nobody else holds any more is made the
+/// next one instead of a new object, as `zip` does with its tuples.
+///
+/// It is borrowed without waiting, for no Python code runs and no thread is let in meanwhile; only who has to read on
+/// takes the lock, and waits for whoever is reading.
+#[pyclass(module = "magicbyte._core")]
+pub(crate) struct RecordIterator {
+    current: Option<Current>,
+    records: Arc<Mutex<Records>>,
+}
 
 impl RecordIterator {
     pub(crate) fn new(plan: Arc<Plan>) -> Self {
-        Self(Mutex::new(Records {
+        let records = Records {
             walk: Walk::new(plan),
             decompressor: Decompressor::new(),
             slots: Vec::new(),
-            at: 0,
-            shared: None,
             pending: None,
             topic: None,
             keys: Arc::default(),
-        }))
+        };
+        Self { current: None, records: Arc::new(Mutex::new(records)) }
+    }
+
+    /// The next record of the current batch.
+    #[inline]
+    fn of_current(slf: &Bound<'_, Self>) -> PyResult<Option<Py<ConsumerRecord>>> {
+        match &mut slf.try_borrow_mut()?.current {
+            Some(current) => current.next(slf.py()),
+            None => Ok(None),
+        }
+    }
+
+    #[cold]
+    fn of_next(slf: &Bound<'_, Self>) -> PyResult<Option<Py<ConsumerRecord>>> {
+        let (py, records) = (slf.py(), Arc::clone(&slf.try_borrow()?.records));
+        let mut locked = records.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
+        let records = &mut *locked;
+        // Another thread may have read on meanwhile.
+        if let Some(record) = Self::of_current(slf)? {
+            return Ok(Some(record));
+        }
+        let done = slf.try_borrow_mut()?.current.take();
+        drop(done);
+        if let Some(failure) = records.pending.take() {
+            return Err(failure.into());
+        }
+        let Some(batch) = detached(py, || records.refill())?? else { return Ok(None) };
+        let shared = records.share(py, batch);
+        slf.try_borrow_mut()?.current = Some(Current { shared, at: 0, kept: [None, None] });
+        Self::of_current(slf)
     }
 }
 
@@ -287,23 +348,10 @@ impl RecordIterator {
         slf
     }
 
-    fn __next__(&self, py: Python<'_>) -> PyResult<Option<ConsumerRecord>> {
-        let mut state = self.0.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
-        let records = &mut *state;
-        if records.at >= records.slots.len() {
-            if let Some(failure) = records.pending.take() {
-                return Err(failure.into());
-            }
-            records.shared = None;
-            match detached(py, || records.refill())?? {
-                Some(batch) => records.share(py, batch),
-                None => return Ok(None),
-            }
+    fn __next__(slf: &Bound<'_, Self>) -> PyResult<Option<Py<ConsumerRecord>>> {
+        match Self::of_current(slf)? {
+            None => Self::of_next(slf),
+            some => Ok(some),
         }
-        let (Some(slot), Some(shared)) = (records.slots.get(records.at), &records.shared) else {
-            return Ok(None);
-        };
-        records.at += 1;
-        Ok(Some(ConsumerRecord::read(shared, slot)))
     }
 }

@@ -1,40 +1,58 @@
 //! Header keys as Python text: a log has few distinct ones, so each is made once and used again.
 
-use std::collections::HashMap;
-use std::sync::Mutex;
+use std::sync::OnceLock;
 
 use magicbyte::header::key_text;
 use pyo3::prelude::*;
-use pyo3::sync::MutexExt;
 use pyo3::types::PyString;
 
-/// Distinct keys that are remembered; a log with more than that gains nothing from it.
-const MOST: usize = 256;
+/// Places for keys; each holds the first key that falls on it, and other keys there are made anew each time.
+const PLACES: usize = 64;
 /// Longer keys are not remembered.
 const LONGEST: usize = 64;
 
-/// Makes header keys.
-#[derive(Debug, Default)]
-pub(crate) struct Keys(Mutex<HashMap<Box<[u8]>, Py<PyString>>>);
+struct Known {
+    bytes: Box<[u8]>,
+    text: Py<PyString>,
+}
+
+/// Makes header keys. Read without a lock: a place is written once.
+#[derive(Default)]
+pub(crate) struct Keys(OnceLock<Box<[OnceLock<Known>; PLACES]>>);
 
 impl Keys {
     /// The key as text, U+FFFD standing for what is not UTF-8, and whether its bytes were UTF-8.
+    #[inline]
     pub(crate) fn text(&self, py: Python<'_>, key: &[u8]) -> (Py<PyString>, bool) {
-        if let Some(found) =
-            self.0.lock_py_attached(py).ok().and_then(|known| known.get(key).map(|k| k.clone_ref(py)))
-        {
-            return (found, true);
+        let place = self.0.get().map(|places| &places[place(key)]);
+        match place.and_then(OnceLock::get) {
+            Some(known) if *known.bytes == *key => (known.text.clone_ref(py), true),
+            _ => self.made(py, key),
         }
+    }
+
+    #[cold]
+    fn made(&self, py: Python<'_>, key: &[u8]) -> (Py<PyString>, bool) {
         let Ok(text) = std::str::from_utf8(key) else {
             return (PyString::new(py, &key_text(key)).unbind(), false);
         };
         let made = PyString::new(py, text).unbind();
-        if let Ok(mut known) = self.0.lock_py_attached(py)
-            && known.len() < MOST
-            && key.len() <= LONGEST
-        {
-            known.insert(key.into(), made.clone_ref(py));
+        if key.len() <= LONGEST {
+            let places = self.0.get_or_init(|| Box::new([const { OnceLock::new() }; PLACES]));
+            let _ = places[place(key)].set(Known { bytes: key.into(), text: made.clone_ref(py) });
         }
         (made, true)
     }
+}
+
+/// Spreads keys by their length and both ends.
+#[inline(always)]
+fn place(key: &[u8]) -> usize {
+    let word = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
+    let mixed = match (key.first_chunk(), key.last_chunk()) {
+        (Some(first), Some(last)) => word(first) ^ word(last).rotate_left(29),
+        _ => key.iter().fold(0, |mixed, byte| (mixed << 8) | u64::from(*byte)),
+    };
+    let spread = (mixed ^ key.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (spread >> (u64::BITS - PLACES.ilog2())) as usize
 }

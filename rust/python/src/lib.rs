@@ -9,6 +9,7 @@ mod encode;
 mod error;
 mod gate;
 mod header;
+mod header_iterator;
 mod headers;
 mod hops;
 mod iterators;
@@ -20,6 +21,7 @@ mod reader;
 mod scan;
 mod segment;
 mod segment_writer;
+mod slots;
 mod transactions;
 mod verify;
 
