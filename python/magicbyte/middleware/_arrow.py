@@ -1,0 +1,227 @@
+"""Kafka's columns in Arrow, changed without making records: a column of headers by name, rows left out, rows replaced.
+
+Nothing here looks at a row by itself but ``record_of`` and ``replaced``, which are for the few bad ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from magicbyte._core import ConsumerRecord
+
+__all__ = [
+    "HeaderColumn",
+    "binary",
+    "column",
+    "joined",
+    "lengths_as_bytes",
+    "marked",
+    "record_of",
+    "replaced",
+    "with_columns",
+    "without_rows",
+]
+
+Rows = np.ndarray[Any, Any]
+
+
+def column(batch: pa.RecordBatch, name: str) -> pa.Array:
+    """A column by its name.
+
+    Raises:
+        ValueError: it is not there; for headers, with the option of Spark's Kafka source that brings them.
+    """
+    where = batch.schema.get_field_index(name)
+    if where < 0:
+        hint = '; Spark\'s Kafka source brings it with .option("includeHeaders", "true")' if name == "headers" else ""
+        raise ValueError(f"no column {name}; there are {', '.join(batch.schema.names)}{hint}")
+    return batch.column(where)
+
+
+def with_columns(batch: pa.RecordBatch, changes: Mapping[str, pa.Array]) -> pa.RecordBatch:
+    """The batch with other arrays in some of its columns, of the very types that it had."""
+    arrays = [
+        changes[field.name].cast(field.type) if field.name in changes else batch.column(number)
+        for number, field in enumerate(batch.schema)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
+
+
+def binary(array: pa.Array) -> pa.Array:
+    """Strings, views and large binaries as plain binary."""
+    return array if array.type == pa.binary() else array.cast(pa.binary())
+
+
+def lengths_as_bytes(array: pa.Array) -> pa.Array:
+    """The length of each value as a big-endian int32 in 4 bytes; −1 for null."""
+    lengths = pc.fill_null(pc.binary_length(array), -1).to_numpy(zero_copy_only=False).astype(">i4")
+    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(4), len(array), [None, pa.py_buffer(lengths.tobytes())]).cast(
+        pa.binary()
+    )
+
+
+def joined(rows: int, *parts: pa.Array | bytes) -> pa.Array:
+    """Row by row, the parts one behind the other; a null adds nothing, bytes are the same in all rows."""
+    arrays = [pa.scalar(part, pa.binary()) if isinstance(part, bytes) else binary(part) for part in parts]
+    if all(isinstance(part, pa.Scalar) for part in arrays):
+        return pa.array([b"".join(part.as_py() for part in arrays)] * rows, pa.binary())
+    nothing = pa.scalar(b"", pa.binary())
+    return pc.binary_join_element_wise(*arrays, nothing, null_handling="replace", null_replacement=b"")
+
+
+class HeaderColumn:
+    """The headers of a batch: all keys and all values one behind the other, with the row that each belongs to."""
+
+    def __init__(self, array: pa.Array) -> None:
+        self.type = array.type
+        self.rows = len(array)
+        self.nulls: Rows = array.is_null().to_numpy(zero_copy_only=False)
+        structs = array.flatten()  # knows of slices and of nulls
+        self.keys: pa.Array = structs.field(0) if not structs.null_count else structs.flatten()[0]
+        self.values: pa.Array = structs.field(1) if not structs.null_count else structs.flatten()[1]
+        lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+        self.parents: Rows = np.repeat(np.arange(self.rows), lengths)
+
+    @classmethod
+    def of(cls, batch: pa.RecordBatch) -> HeaderColumn:
+        """The column ``headers`` of a batch."""
+        return cls(column(batch, "headers"))
+
+    def named(self, name: str) -> Rows:
+        """Which of all headers have this name, as positions in ``keys`` and ``values``."""
+        found: Rows = pc.indices_nonzero(pc.fill_null(pc.equal(self.keys, name), False)).to_numpy()
+        return found.astype(np.int64)
+
+    def last(self, name: str) -> tuple[pa.Array, Rows]:
+        """By row, the last value of that name as binary (null where there is none), and how often the name is there."""
+        found = self.named(name)
+        parents = self.parents[found]
+        counts = np.bincount(parents, minlength=self.rows)
+        place = np.full(self.rows, -1, dtype=np.int64)
+        place[parents] = found  # where a row has several, the last assignment stays
+        return binary(self.values).take(pa.array(place, mask=place < 0)), counts
+
+    def without(self, names: str | Iterable[str], rows: Rows | None = None) -> HeaderColumn:
+        """Without all headers of these names, in all rows or where ``rows`` is true. A row left with none has an empty list."""
+        gone = np.zeros(len(self.keys), dtype=bool)
+        for name in [names] if isinstance(names, str) else names:
+            gone[self.named(name)] = True
+        if rows is not None:
+            gone &= rows[self.parents]
+        return self._of(np.flatnonzero(~gone), self.keys, self.values, self.parents)
+
+    def with_header(self, name: str, values: pa.Array, rows: Rows | None = None) -> HeaderColumn:
+        """With one more header at the end, in all rows or where ``rows`` is true. ``values`` has a value for each row."""
+        where = np.arange(self.rows) if rows is None else np.flatnonzero(rows)
+        keys = pa.concat_arrays([self.keys, pa.array([name] * len(where), self.keys.type)])
+        added = binary(values).take(pa.array(where)).cast(self.values.type)
+        parents = np.concatenate([self.parents, where])
+        # A stable sort keeps the order within a row, and puts what was added last.
+        return self._of(np.argsort(parents, kind="stable"), keys, pa.concat_arrays([self.values, added]), parents)
+
+    def _of(self, order: Rows, keys: pa.Array, values: pa.Array, parents: Rows) -> HeaderColumn:
+        made = HeaderColumn.__new__(HeaderColumn)
+        made.type, made.rows = self.type, self.rows
+        indices = pa.array(order)
+        made.keys, made.values, made.parents = keys.take(indices), values.take(indices), parents[order]
+        made.nulls = self.nulls & (np.bincount(made.parents, minlength=self.rows) == 0)
+        return made
+
+    def array(self) -> pa.Array:
+        """The column again, of the type that it had."""
+        item = self.type.value_type
+        structs = pa.StructArray.from_arrays(
+            [self.keys.cast(item[0].type), self.values.cast(item[1].type)], fields=list(item)
+        )
+        counts = np.bincount(self.parents, minlength=self.rows)
+        offsets = np.concatenate([[0], np.cumsum(counts)])
+        wide = pa.types.is_large_list(self.type)
+        kind, whole = (pa.LargeListArray, np.int64) if wide else (pa.ListArray, np.int32)
+        mask = pa.array(self.nulls) if self.nulls.any() else None
+        return kind.from_arrays(pa.array(offsets.astype(whole)), structs, type=self.type, mask=mask)
+
+
+def without_rows(batch: pa.RecordBatch, rows: Iterable[int]) -> pa.RecordBatch:
+    """The batch without these rows."""
+    keep = np.ones(batch.num_rows, dtype=bool)
+    keep[list(rows)] = False
+    return batch.filter(pa.array(keep))
+
+
+def marked(batch: pa.RecordBatch, name: str, texts: Mapping[int, str]) -> pa.RecordBatch:
+    """The batch with one more header in these rows."""
+    values: list[bytes | None] = [None] * batch.num_rows
+    rows = np.zeros(batch.num_rows, dtype=bool)
+    for row, text in texts.items():
+        values[row], rows[row] = text.encode("utf-8", "replace"), True
+    headers = HeaderColumn.of(batch).with_header(name, pa.array(values, pa.binary()), rows)
+    return with_columns(batch, {"headers": headers.array()})
+
+
+def record_of(batch: pa.RecordBatch, row: int) -> ConsumerRecord:
+    """One row as a record. Columns of Kafka's schema that are missing have the values of an unknown."""
+    fields = {name: batch.column(number)[row] for number, name in enumerate(batch.schema.names)}
+    stamp = fields.get("timestamp")
+    time = -1
+    if stamp is not None and stamp.is_valid:
+        time = (
+            stamp.cast(pa.timestamp("us", stamp.type.tz)).value // 1000
+            if pa.types.is_timestamp(stamp.type)
+            else stamp.as_py()
+        )
+
+    def plain(name: str, unknown: Any) -> Any:
+        found = fields[name].as_py() if name in fields else None
+        return unknown if found is None else found
+
+    return ConsumerRecord(
+        plain("topic", ""),
+        plain("partition", -1),
+        plain("offset", -1),
+        time,
+        plain("timestampType", 0),
+        plain("key", None),
+        plain("value", None),
+        [(header["key"], header["value"]) for header in plain("headers", ())],
+    )
+
+
+def replaced(batch: pa.RecordBatch, records: Mapping[int, Sequence[Any]]) -> pa.RecordBatch:
+    """The batch with other records in the place of some rows: none, one or many. Columns that Kafka does not have keep
+    what the row had in them."""
+    pieces, at = [], 0
+    for row in sorted(records):
+        pieces.append(batch.slice(at, row - at))
+        pieces += [_row_of(batch.slice(row, 1), record) for record in records[row]]
+        at = row + 1
+    pieces.append(batch.slice(at))
+    merged = pa.Table.from_batches(pieces, batch.schema).combine_chunks().to_batches()
+    return merged[0] if merged else batch.slice(0, 0)
+
+
+def _row_of(old: pa.RecordBatch, record: Any) -> pa.RecordBatch:
+    consumed = isinstance(record, ConsumerRecord)
+    new = {
+        "key": record.key,
+        "value": record.value,
+        "topic": record.topic,
+        "partition": record.partition,
+        "headers": [{"key": header.key, "value": header.value} for header in record.headers],
+        **({"offset": record.offset, "timestampType": record.timestamp_type} if consumed else {}),
+    }
+    arrays = []
+    for number, field in enumerate(old.schema):
+        if field.name == "timestamp" and record.timestamp is not None and pa.types.is_timestamp(field.type):
+            arrays.append(
+                pa.array([record.timestamp * 1000], pa.int64()).cast(pa.timestamp("us", field.type.tz)).cast(field.type)
+            )
+        elif field.name in new and not (new[field.name] is None and field.name == "partition"):
+            arrays.append(pa.array([new[field.name]], field.type))
+        else:
+            arrays.append(old.column(number))
+    return pa.RecordBatch.from_arrays(arrays, schema=old.schema)
