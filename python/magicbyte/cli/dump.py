@@ -11,6 +11,7 @@ import click
 
 from magicbyte.cli import problems
 from magicbyte.cli.control import control_json, control_text, decode_control
+from magicbyte.cli.conventions import decoded_json, decoded_text
 from magicbyte.cli.options import (
     ISOLATIONS,
     Selection,
@@ -53,12 +54,17 @@ Bytes are shown as text where they are UTF-8, with escapes for what cannot be pr
 hex:…) in text and {"base64": "…"} in JSON; null is null, empty is "". Nothing is lost either way. --key and --header
 take base64:… and hex:… too, and text:… for a text that begins like that.
 
+--decode-headers reads the headers of known conventions (traces, dead letters, schema ids, CloudEvents and others), in
+whichever encoding they came: offset=5(int64) in text, with the encoding where it is not plain text, and what breaks the
+convention behind an exclamation mark; in JSON, "decoded" stands beside the header's own value.
+
 \b
 Examples:
   magicbyte dump orders-0 --from-offset 1000 -n 20
   magicbyte dump logs/ --topic orders --header trace-id=abc --json | jq .value
   magicbyte dump 'logs/orders-*' --from-time 2026-01-31 --to-time 2026-02-01 --count
   magicbyte dump --control __transaction_state-3
+  magicbyte dump --decode-headers orders-dlt-0
   magicbyte dump - < 00000000000000000000.log
 
 After damage, what could be read stands on standard output, the file and byte position on standard error, and the
@@ -98,6 +104,7 @@ exit status is 1. --mode DROPMALFORMED goes on behind it.
     show_default=True,
     help="How text output shows bytes that are not UTF-8.",
 )
+@click.option("--decode-headers", "decoding", is_flag=True, help="Headers of known conventions as what they say.")
 @click.option("--json", "as_json", is_flag=True, help="JSON lines.")  # fmt: skip
 def command(
     paths: tuple[str, ...],
@@ -106,6 +113,7 @@ def command(
     most: int | None,
     count: bool,
     binary: str,
+    decoding: bool,
     as_json: bool,
     **selected: Any,
 ) -> int:
@@ -117,7 +125,7 @@ def command(
             total = dump.count(most)
             sys.stdout.write(to_json({"records": total}) + "\n" if as_json else f"{total}\n")
         else:
-            show = json_line if as_json else text_line(binary, sys.stdout)
+            show = json_line(decoding) if as_json else text_line(binary, sys.stdout, decoding)
             write = sys.stdout.write
             for record in islice(dump.records(), most):
                 write(show(record, selection.control) + "\n")
@@ -248,28 +256,42 @@ def _has_epoch(record: ConsumerRecord) -> bool:
     return record.leader_epoch is not None and record.leader_epoch >= 0
 
 
-def json_line(record: ConsumerRecord, control: bool) -> str:
-    """A record as one line of JSON; the names are those of the columns of `scan`."""
-    fields: dict[str, Any] = {
-        "topic": record.topic,
-        "partition": record.partition,
-        "offset": record.offset,
-        "timestamp": iso(record.timestamp),
-        "timestampMs": record.timestamp,
-        "timestampType": TIMESTAMP_TYPES.get(record.timestamp_type),
-        "leaderEpoch": record.leader_epoch if _has_epoch(record) else None,
-        "key": json_bytes(record.key),
-        "value": json_bytes(record.value),
-        "headers": [{"key": header.key, "value": json_bytes(header.value)} for header in record.headers],
-    }
-    if control:
-        fields["control"] = control_json(decode_control(record.key, record.value)) if record.control else None
-    return to_json(fields)
+def json_line(decoding: bool = False) -> Callable[[ConsumerRecord, bool], str]:
+    """What shows a record as one line of JSON; the names are those of the columns of `scan`."""
+    show_header = decoded_json if decoding else _header_json
+
+    def line(record: ConsumerRecord, control: bool) -> str:
+        fields: dict[str, Any] = {
+            "topic": record.topic,
+            "partition": record.partition,
+            "offset": record.offset,
+            "timestamp": iso(record.timestamp),
+            "timestampMs": record.timestamp,
+            "timestampType": TIMESTAMP_TYPES.get(record.timestamp_type),
+            "leaderEpoch": record.leader_epoch if _has_epoch(record) else None,
+            "key": json_bytes(record.key),
+            "value": json_bytes(record.value),
+            "headers": [show_header(header.key, header.value) for header in record.headers],
+        }
+        if control:
+            fields["control"] = control_json(decode_control(record.key, record.value)) if record.control else None
+        return to_json(fields)
+
+    return line
 
 
-def text_line(binary: str, stream: Any) -> Callable[[ConsumerRecord, bool], str]:
+def _header_json(key: str, value: bytes | None) -> dict[str, Any]:
+    return {"key": key, "value": json_bytes(value)}
+
+
+def _header_text(key: str, value: bytes | None, binary: str) -> str:
+    return show_bytes(value, binary)
+
+
+def text_line(binary: str, stream: Any, decoding: bool = False) -> Callable[[ConsumerRecord, bool], str]:
     """What shows a record as one line of text for that stream, in colours if it takes them."""
     label = (lambda name: f"\x1b[36m{name}\x1b[0m") if colourful(stream) else str
+    show_header = decoded_text if decoding else _header_text
     key_label, value_label, headers_label = label("key"), label("value"), label("headers")
 
     def line(record: ConsumerRecord, control: bool) -> str:
@@ -283,7 +305,9 @@ def text_line(binary: str, stream: Any) -> Callable[[ConsumerRecord, bool], str]
         else:
             words.append(f"{key_label}={show_bytes(record.key, binary)}")
             words.append(f"{value_label}={show_bytes(record.value, binary)}")
-        shown = " ".join(f"{show_name(header.key)}={show_bytes(header.value, binary)}" for header in record.headers)
+        shown = " ".join(
+            f"{show_name(header.key)}={show_header(header.key, header.value, binary)}" for header in record.headers
+        )
         if shown:
             words.append(f"{headers_label}=[{shown}]")
         return " ".join(words)

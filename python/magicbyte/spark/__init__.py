@@ -5,6 +5,7 @@ The only place that imports PySpark.
 
 from .columns import SCHEMA
 from .decode import decode_arrow, decode_partition
+from .headers import DECODED_HEADERS, decode_headers
 from .source import DataSource
 
-__all__ = ["SCHEMA", "DataSource", "decode_arrow", "decode_partition"]
+__all__ = ["DECODED_HEADERS", "SCHEMA", "DataSource", "decode_arrow", "decode_headers", "decode_partition"]

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+import magicbyte as mb
 from cli.conftest import FIRST, HOSTILE, Run, assert_harmless
 from cli.segments import batch
 
@@ -263,3 +264,26 @@ def test_times_beyond_the_calendar(run: Run, tmp_path: Path) -> None:
     beyond, none = run("dump", segment, "--json").json
     assert (beyond["timestamp"], beyond["timestampMs"]) == (None, 2**62)
     assert (none["timestamp"], none["timestampMs"]) == (None, -1)
+
+
+def test_headers_of_known_conventions_are_decoded(run: Run, tmp_path: Path) -> None:
+    headers = [
+        ("kafka_dlt-original-offset", b"\0\0\0\0\0\0\0\5"),
+        ("traceparent", b"\x1b[31m"),
+        ("__connect.errors.topic", b"orders"),
+        ("mine", b"\xff"),
+        ("b3", None),
+    ]
+    (tmp_path / FIRST).write_bytes(mb.encode([mb.ProducerRecord("t", b"v", b"k", headers, timestamp=0)]))
+    ran = run("dump", tmp_path / FIRST, "--decode-headers")
+    assert ran.lines[0].endswith(
+        'headers=[kafka_dlt-original-offset=5(int64) traceparent="\\x1b[31m"!("no version-trace-parent-flags") '
+        '__connect.errors.topic="orders" mine=base64:/w== b3=null]'
+    )
+    [record] = run("dump", tmp_path / FIRST, "--decode-headers", "--json").json
+    assert record["headers"][0] == {
+        "key": "kafka_dlt-original-offset",
+        "value": "\0\0\0\0\0\0\0\5",
+        "decoded": {"convention": "spring dead letter", "value": 5, "encoding": "int64", "error": None},
+    }
+    assert record["headers"][3] == {"key": "mine", "value": {"base64": "/w=="}}
