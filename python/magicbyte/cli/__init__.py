@@ -28,6 +28,8 @@ COMMANDS = {
     "verify": "The strict pass: every defect by kind and place, and whether the log is sound.",
     "recover": "A clean copy of what is readable in a damaged log, and what is missing from it.",
     "diff": "Whether two logs hold the same records, whatever their batches, codecs and formats.",
+    "kafka-dump-log": "Kafka's own tool, its options and its lines, without Kafka.",
+    "completion": "What bash, zsh or fish need to complete commands, options and files.",
 }
 
 
@@ -44,7 +46,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"magicbyte.cli.{name}").command
+        command: click.Command = importlib.import_module(f"magicbyte.cli.{name.replace('-', '_')}").command
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -76,6 +78,13 @@ def cli() -> None:
 
     PATH is a segment file, a partition directory (orders-0), a directory of those, a glob of any, or - for bytes on
     standard input.
+
+    \b
+    Examples:
+      magicbyte inspect /kafka-logs                            what is there
+      magicbyte dump orders-0 --header trace-id=abc --json     records that carry a header
+      magicbyte verify backup/orders-0                         is it sound, and where is it not
+      magicbyte convert orders-0 new/orders-0 --to v2 --codec zstd
 
     Exit status: 0 fine, 1 the data has defects, 2 wrong usage or a file that cannot be read, 3 nothing to read.
     """

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from magicbyte.cli import problems
-from magicbyte.cli.options import FORMATS, MODES, sources
+from magicbyte.cli.options import FORMATS, MODES, files, sources
 from magicbyte.cli.output import counted, escape, human_bytes, to_json
 from magicbyte.cli.progress import Progress
 from magicbyte.errors import CorruptRecordError, UnsupportedCodecError
@@ -62,8 +62,8 @@ Examples:
 
 
 @click.command("convert", help=HELP)
-@click.argument("source")
-@click.argument("target")
+@click.argument("source", shell_complete=files)
+@click.argument("target", shell_complete=files)
 @click.option("--to", required=True, type=click.Choice(TARGETS), help="The format to write.")
 @click.option(
     "--format",

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from magicbyte.cli import problems
-from magicbyte.cli.control import control_json, control_text, decode_control
-from magicbyte.cli.conventions import decoded_json, decoded_text
 from magicbyte.cli.options import (
     ISOLATIONS,
     Selection,
@@ -24,23 +22,15 @@ from magicbyte.cli.options import (
     reading,
     sources,
 )
-from magicbyte.cli.output import (
-    TIMESTAMP_TYPES,
-    colourful,
-    escape,
-    iso,
-    json_bytes,
-    place,
-    show_bytes,
-    show_name,
-    show_time,
-    to_json,
-)
+from magicbyte.cli.output import to_json
 from magicbyte.cli.progress import Progress
+from magicbyte.cli.shown import json_line, messages, text_line
 from magicbyte.errors import CorruptRecordError, MagicbyteError
 
 if TYPE_CHECKING:
     from magicbyte._core import ConsumerRecord, Part
+
+GROUPS = ("offsets", "transactions", "shares", "metadata", "remote")
 
 HELP = """The records of a log, one a line: text, or JSON lines with --json.
 
@@ -58,13 +48,18 @@ take base64:… and hex:… too, and text:… for a text that begins like that.
 whichever encoding they came: offset=5(int64) in text, with the encoding where it is not plain text, and what breaks the
 convention behind an exclamation mark; in JSON, "decoded" stands beside the header's own value.
 
+--decode shows what Kafka keeps in its own topics (__consumer_offsets, __transaction_state, __share_group_state,
+__cluster_metadata, __remote_log_metadata). --follow goes on at the end: it shows what is appended, in new segments too,
+until it is interrupted.
+
 \b
 Examples:
   magicbyte dump orders-0 --from-offset 1000 -n 20
   magicbyte dump logs/ --topic orders --header trace-id=abc --json | jq .value
   magicbyte dump 'logs/orders-*' --from-time 2026-01-31 --to-time 2026-02-01 --count
-  magicbyte dump --control __transaction_state-3
   magicbyte dump --decode-headers orders-dlt-0
+  magicbyte dump --decode __consumer_offsets-12 --json | jq -c '[.decoded.key, .decoded.value.offset]'
+  magicbyte dump -f /kafka-logs/orders-0 --from-offset 4711
   magicbyte dump - < 00000000000000000000.log
 
 After damage, what could be read stands on standard output, the file and byte position on standard error, and the
@@ -105,6 +100,11 @@ exit status is 1. --mode DROPMALFORMED goes on behind it.
     help="How text output shows bytes that are not UTF-8.",
 )
 @click.option("--decode-headers", "decoding", is_flag=True, help="Headers of known conventions as what they say.")
+@click.option("--decode", is_flag=True, help="Messages of Kafka's own topics, decoded.")
+@click.option(
+    "--decode-as", type=click.Choice(GROUPS), help="Decode whatever the topic is called: what a lone file holds."
+)
+@click.option("-f", "--follow", is_flag=True, help="Go on: show what is appended, until interrupted.")
 @click.option("--json", "as_json", is_flag=True, help="JSON lines.")  # fmt: skip
 def command(
     paths: tuple[str, ...],
@@ -114,18 +114,26 @@ def command(
     count: bool,
     binary: str,
     decoding: bool,
+    decode: bool,
+    decode_as: str | None,
+    follow: bool,
     as_json: bool,
     **selected: Any,
 ) -> int:
     selection = Selection(**selected)
     wanted = _filter(keys, headers)
+    decoder = messages(decode_as) if decode or decode_as else None
+    show = json_line(decoder, decoding) if as_json else text_line(binary, sys.stdout, decoder, decoding)
+    if follow:
+        _may_follow(paths, selection, count)
     with sources(paths, selection.format) as opened:
+        if follow:
+            return _follow(opened, selection, wanted, most, show)
         dump = Dump(opened, selection, wanted)
         if count:
             total = dump.count(most)
             sys.stdout.write(to_json({"records": total}) + "\n" if as_json else f"{total}\n")
         else:
-            show = json_line(decoding) if as_json else text_line(binary, sys.stdout, decoding)
             write = sys.stdout.write
             for record in islice(dump.records(), most):
                 write(show(record, selection.control) + "\n")
@@ -251,65 +259,26 @@ def _filter(keys: tuple[str, ...], headers: tuple[str, ...]) -> Callable[[Consum
     return wanted
 
 
-def _has_epoch(record: ConsumerRecord) -> bool:
-    # Stored as -1 where no leader set it, and in message sets not at all.
-    return record.leader_epoch is not None and record.leader_epoch >= 0
+def _may_follow(paths: tuple[str, ...], selection: Selection, count: bool) -> None:
+    if "-" in paths:
+        raise click.UsageError("--follow looks at files: standard input ends where it ends")
+    if count:
+        raise click.UsageError("--follow never comes to a count: leave one of the two out")
+    if selection.isolation != "read_uncommitted":
+        raise click.UsageError("--follow shows records as they are appended: what a later marker says is not known yet")
 
 
-def json_line(decoding: bool = False) -> Callable[[ConsumerRecord, bool], str]:
-    """What shows a record as one line of JSON; the names are those of the columns of `scan`."""
-    show_header = decoded_json if decoding else _header_json
+def _follow(
+    opened: Sources,
+    selection: Selection,
+    wanted: Callable[[ConsumerRecord], bool] | None,
+    most: int | None,
+    show: Callable[[ConsumerRecord, bool], str],
+) -> int:
+    from magicbyte.cli.follow import Follow
 
-    def line(record: ConsumerRecord, control: bool) -> str:
-        fields: dict[str, Any] = {
-            "topic": record.topic,
-            "partition": record.partition,
-            "offset": record.offset,
-            "timestamp": iso(record.timestamp),
-            "timestampMs": record.timestamp,
-            "timestampType": TIMESTAMP_TYPES.get(record.timestamp_type),
-            "leaderEpoch": record.leader_epoch if _has_epoch(record) else None,
-            "key": json_bytes(record.key),
-            "value": json_bytes(record.value),
-            "headers": [show_header(header.key, header.value) for header in record.headers],
-        }
-        if control:
-            fields["control"] = control_json(decode_control(record.key, record.value)) if record.control else None
-        return to_json(fields)
-
-    return line
-
-
-def _header_json(key: str, value: bytes | None) -> dict[str, Any]:
-    return {"key": key, "value": json_bytes(value)}
-
-
-def _header_text(key: str, value: bytes | None, binary: str) -> str:
-    return show_bytes(value, binary)
-
-
-def text_line(binary: str, stream: Any, decoding: bool = False) -> Callable[[ConsumerRecord, bool], str]:
-    """What shows a record as one line of text for that stream, in colours if it takes them."""
-    label = (lambda name: f"\x1b[36m{name}\x1b[0m") if colourful(stream) else str
-    show_header = decoded_text if decoding else _header_text
-    key_label, value_label, headers_label = label("key"), label("value"), label("headers")
-
-    def line(record: ConsumerRecord, control: bool) -> str:
-        words = [f"{escape(place(record.topic, record.partition))}@{record.offset}", show_time(record.timestamp)]
-        if record.timestamp_type >= 0:
-            words.append(TIMESTAMP_TYPES.get(record.timestamp_type, "?"))
-        if _has_epoch(record):
-            words.append(f"epoch={record.leader_epoch}")
-        if control and record.control:
-            words.append(control_text(decode_control(record.key, record.value), binary))
-        else:
-            words.append(f"{key_label}={show_bytes(record.key, binary)}")
-            words.append(f"{value_label}={show_bytes(record.value, binary)}")
-        shown = " ".join(
-            f"{show_name(header.key)}={show_header(header.key, header.value, binary)}" for header in record.headers
-        )
-        if shown:
-            words.append(f"{headers_label}=[{shown}]")
-        return " ".join(words)
-
-    return line
+    follow = Follow(opened, selection, sys.stdout.flush)
+    records = (record for record in follow.records() if wanted is None or wanted(record))
+    for record in islice(records, most):
+        sys.stdout.write(show(record, selection.control) + "\n")
+    return problems.DEFECTS if follow.defects else problems.FINE

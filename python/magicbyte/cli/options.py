@@ -21,6 +21,8 @@ import click
 from magicbyte.cli.problems import NOTHING, complain
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from magicbyte._core import Part, Reader
     from magicbyte.log import Log
 
@@ -80,10 +82,17 @@ def _both(*options: Callable[[F], F]) -> Callable[[F], F]:
     return apply
 
 
+def files(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Lets the shell complete a file's name."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="file")]
+
+
 def reading(mode: str) -> Callable[[F], F]:
     """PATH… and how to read it; ``mode`` is what the command does at damage unless told otherwise."""
     return _both(
-        click.argument("paths", metavar="PATH...", nargs=-1, required=True),
+        click.argument("paths", metavar="PATH...", nargs=-1, required=True, shell_complete=files),
         click.option("--format", type=click.Choice(FORMATS), default="kafka", show_default=True,
                      help="How to read magic 2 (kafka: v2), or the one format to accept."),
         click.option("--mode", type=click.Choice(MODES, case_sensitive=False), default=mode, show_default=True,
@@ -201,7 +210,7 @@ def sources(paths: Sequence[str], format: str) -> Iterator[Sources]:
 
     opened = Sources([], [])
     with ExitStack() as stack:
-        for path in chain.from_iterable(map(_expanded, paths)):
+        for path in chain.from_iterable(map(expanded, paths)):
             try:
                 if path == "-":
                     spooled = _standard_input(stack)
@@ -230,7 +239,8 @@ def _range(first: int | None, end: int | None) -> tuple[int | None, int | None] 
     return (first, end) if first is not None or end is not None else None
 
 
-def _expanded(path: str) -> list[str]:
+def expanded(path: str) -> list[str]:
+    """The paths that a glob names; a path that is there, and ``-``, stand for themselves."""
     if path == "-" or Path(path).exists() or not glob.has_magic(path):
         return [path]
     return sorted(glob.glob(path, recursive=True)) or [path]

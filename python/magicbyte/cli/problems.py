@@ -35,7 +35,7 @@ def located(name: str, position: int, message: str) -> str:
     return f"{name}: {place}{rest if found else message}"
 
 
-def damage(name: str, error: MagicbyteError, hint: str | None = None) -> None:
+def damage(name: str, error: MagicbyteError | ValueError, hint: str | None = None) -> None:
     """Tells of bytes that are not what they should be."""
     position = getattr(error, "position", None)
     message = str(error)

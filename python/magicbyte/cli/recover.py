@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from magicbyte.cli import problems
-from magicbyte.cli.options import FORMATS, sources
+from magicbyte.cli.options import FORMATS, files, sources
 from magicbyte.cli.output import counted, escape, human_bytes, to_json
 from magicbyte.cli.progress import Progress
 
@@ -33,8 +33,8 @@ Exit status: 0 nothing is missing but tails, 1 something is, 2 wrong usage or a 
 
 
 @click.command("recover", help=HELP)
-@click.argument("source", metavar="IN")
-@click.argument("target", metavar="OUT")
+@click.argument("source", metavar="IN", shell_complete=files)
+@click.argument("target", metavar="OUT", shell_complete=files)
 @click.option("--format", type=click.Choice(FORMATS), default="kafka", show_default=True,
               help="How to read magic 2 (kafka: v2), or the one format to accept.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="One JSON document about what was done.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from magicbyte.cli import problems
-from magicbyte.cli.options import FORMATS, Source, Sources, partitions, sources
+from magicbyte.cli.options import FORMATS, Source, Sources, files, partitions, sources
 from magicbyte.cli.output import counted, escape, iso, painted, place, show_time, table, to_json
 from magicbyte.cli.progress import Progress
 
@@ -43,7 +43,7 @@ WINDOW = 1000  # rows whose columns are aligned together
 
 
 @click.command("verify", help=HELP)
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, shell_complete=files)
 @click.option("--format", type=click.Choice(FORMATS), default="kafka", show_default=True,
               help="How to read magic 2 (kafka: v2), or the one format to accept.")  # fmt: skip
 @partitions
