@@ -16,8 +16,10 @@ from magicbyte._core import ConsumerRecord
 
 __all__ = [
     "HeaderColumn",
+    "alike_rows",
     "binary",
     "column",
+    "groups",
     "joined",
     "lengths_as_bytes",
     "marked",
@@ -72,6 +74,18 @@ def joined(rows: int, *parts: pa.Array | bytes) -> pa.Array:
         return pa.array([b"".join(part.as_py() for part in arrays)] * rows, pa.binary())
     nothing = pa.scalar(b"", pa.binary())
     return pc.binary_join_element_wise(*arrays, nothing, null_handling="replace", null_replacement=b"")
+
+
+def alike_rows(codes: Rows) -> list[Rows]:
+    """The rows that have the same code, in order, for each code that occurs."""
+    order = np.argsort(codes, kind="stable")
+    cuts = np.flatnonzero(np.diff(codes[order])) + 1
+    return [rows for rows in np.split(order, cuts) if len(rows)]
+
+
+def groups(encoded: pa.DictionaryArray) -> list[tuple[Any, list[int]]]:
+    """The values of a dictionary-encoded column, each with the rows that have it, in order."""
+    return [(encoded[int(rows[0])].as_py(), rows.tolist()) for rows in alike_rows(encoded.indices.to_numpy())]
 
 
 class HeaderColumn:
