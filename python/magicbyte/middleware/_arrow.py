@@ -20,6 +20,7 @@ __all__ = [
     "binary",
     "column",
     "groups",
+    "is_utf8",
     "joined",
     "lengths_as_bytes",
     "marked",
@@ -57,6 +58,23 @@ def with_columns(batch: pa.RecordBatch, changes: Mapping[str, pa.Array]) -> pa.R
 def binary(array: pa.Array) -> pa.Array:
     """Strings, views and large binaries as plain binary."""
     return array if array.type == pa.binary() else array.cast(pa.binary())
+
+
+def is_utf8(values: pa.Array) -> Rows:
+    """Which binary values are UTF-8; null is."""
+    try:
+        values.cast(pa.string())
+    except pa.ArrowInvalid:
+        return np.array([_is_utf8(value) for value in values.to_pylist()], dtype=bool)
+    return np.ones(len(values), dtype=bool)
+
+
+def _is_utf8(value: bytes | None) -> bool:
+    try:
+        (value or b"").decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def lengths_as_bytes(array: pa.Array) -> pa.Array:
@@ -110,6 +128,27 @@ class HeaderColumn:
         """Which of all headers have this name, as positions in ``keys`` and ``values``."""
         found: Rows = pc.indices_nonzero(pc.fill_null(pc.equal(self.keys, name), False)).to_numpy()
         return found.astype(np.int64)
+
+    def begins(self, prefix: str) -> Rows:
+        """Rows that have a header whose name begins so."""
+        found = np.zeros(self.rows, dtype=bool)
+        found[self.parents[pc.fill_null(pc.starts_with(self.keys, prefix), False).to_numpy(zero_copy_only=False)]] = (
+            True
+        )
+        return found
+
+    def sound_names(self, prefix: str, pattern: str) -> Rows:
+        """Rows whose headers that begin so have a rest of the name that fits, UTF-8 as their value, and are not repeated."""
+        mine = np.flatnonzero(pc.fill_null(pc.starts_with(self.keys, prefix), False).to_numpy(zero_copy_only=False))
+        keys, parents = self.keys.take(pa.array(mine)), self.parents[mine]
+        fits = pc.match_substring_regex(keys, f"^{prefix}{pattern}$").to_numpy(zero_copy_only=False)
+        fits &= is_utf8(binary(self.values).take(pa.array(mine)))
+        names = keys.dictionary_encode()
+        codes = parents * (len(names.dictionary) + 1) + names.indices.to_numpy()
+        _, places, counts = np.unique(codes, return_inverse=True, return_counts=True)
+        sound = np.ones(self.rows, dtype=bool)
+        sound[parents[~fits | (counts[places] > 1)]] = False
+        return sound
 
     def last(self, name: str) -> tuple[pa.Array, Rows]:
         """By row, the last value of that name as binary (null where there is none), and how often the name is there."""
