@@ -48,7 +48,7 @@ STRUCTURED = mb.ProducerRecord(
 DATA = [
     (
         '"datacontenttype": "application/json", "data": {"appinfoA": "abc", "appinfoB": 123, "appinfoC": true}',
-        b'{"appinfoA":"abc","appinfoC":true}',
+        b'{"appinfoA":"abc","appinfoB":123,"appinfoC":true}',
     ),
     ('"datacontenttype": "application/json", "data": "I\'m just a string"', b'"I\'m just a string"'),
     ('"data": {"appinfoA": "abc"}', b'{"appinfoA":"abc"}'),
