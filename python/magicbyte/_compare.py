@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
@@ -119,7 +118,7 @@ def _value(record: ConsumerRecord, field: str) -> Any:
 def _opened(log: Log | Source, format: str) -> Log:
     if isinstance(log, Log):
         return log
-    return Log(log if isinstance(log, bytes | bytearray | memoryview) else os.fspath(log), format=format)
+    return Log(log, format=format)
 
 
 def _by_partition(log: Log) -> dict[tuple[str, int], list[_core.Part]]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -85,6 +85,24 @@ def find(path: str, topic: str | None = None, partition: int | None = None) -> F
     if not segments:
         raise FileNotFoundError(errno.ENOENT, _nothing(topic, partition, seen, left_out), path)
     return Found(sorted(segments, key=_order), left_out, False)
+
+
+def joined(found: Sequence[Found]) -> Found:
+    """What several paths hold together, in the order they were named; a file that is named twice is there once."""
+    if not found:
+        raise ValueError("no path: an empty list")
+    segments: dict[str, Segment] = {}
+    for segment in (segment for one in found for segment in one.segments):
+        segments.setdefault(os.path.realpath(segment.path), segment)
+    names = {(segment.topic, segment.partition) for segment in segments.values()}
+    left_out = list(dict.fromkeys(place for one in found for place in one.left_out))
+    single = all(one.single for one in found) and len(names) == 1
+    return Found(list(segments.values()), left_out, single)
+
+
+def in_order(segments: Iterable[Segment]) -> list[Segment]:
+    """By topic, partition and base offset."""
+    return sorted(segments, key=_order)
 
 
 def beside(segment: Segment) -> list[Segment]:

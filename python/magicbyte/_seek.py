@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .errors import MagicbyteError
 
@@ -101,6 +101,25 @@ def _maximum(segment: Segment, index: OffsetIndex, entries: list[tuple[int, int]
             return None
         position = batch.end
     return None
+
+
+def end_offset(segments: list[Segment], format: str, options: dict[str, Any]) -> int:
+    """The offset behind the last sound batch of a partition; where there is none, the last segment's base offset."""
+    from magicbyte import _core
+
+    for segment in reversed(segments):
+        index = _offset_index(segment)
+        entries = index.entries() if index is not None else []
+        # The last entry of the index that leads to a batch, else the segment's begin.
+        places = [position for _, position in entries[-1:] if entry_at(segment, position, format) is not None]
+        for place in (*places, 0):
+            reader = _core.Reader(
+                [_core.Part(segment.path, start=place)], format=format, control=True, mode="DROPMALFORMED", **options
+            )
+            last = max((batch.last_offset for batch in reader.batches()), default=None)
+            if last is not None:
+                return last + 1
+    return max(segments[-1].base_offset, 0)
 
 
 def cuts(segment: Segment, start: int, end: int, target: int, format: str) -> list[int]:

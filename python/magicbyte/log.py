@@ -10,7 +10,8 @@ from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from . import _seek
-from ._layout import UNKNOWN, Found, Segment, beside, find
+from ._layout import UNKNOWN, Found, Segment, beside, find, in_order, joined
+from .replicas import Replica, resolve
 
 if TYPE_CHECKING:
     from ._core import ConsumerRecord, LedgerRow, Limits, Part, Reader, RecordBatch, Scan, Transactions
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Log", "Segment"]
 
-Source: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview"
+Path: TypeAlias = "str | os.PathLike[str]"
+Source: TypeAlias = "Path | bytes | bytearray | memoryview | Sequence[Path]"
 Range: TypeAlias = "tuple[int | None, int | None] | range"
 Offsets: TypeAlias = "Range | Mapping[int, Range] | Mapping[tuple[str, int], Range]"
 Times: TypeAlias = "tuple[int | datetime | None, int | datetime | None] | range"
@@ -46,7 +48,8 @@ class Log:
 
     Args:
         source: a segment file, a partition directory (``orders-0``), a directory of such directories (a broker's data
-            directory: what is no partition in it is not looked at), or the bytes of a segment or of a fetch response.
+            directory: what is no partition in it is not looked at), a list of such paths, or the bytes of a segment or of
+            a fetch response.
         format: ``kafka`` (v0 to v3, mixed) | ``kip87`` | ``kip82a`` | ``kip82b`` (magic 2 read so) | ``v0`` … ``v3``
             (that one only).
         topic, partition: name a single partition, in place of its directory's name; of a directory of partitions they
@@ -55,8 +58,12 @@ class Log:
         mode: at damage: ``FAILFAST`` raises, ``DROPMALFORMED`` goes on behind it, ``PERMISSIVE`` reports it as well.
         limits: bounds for records, batches, decompressed bytes and headers.
         mmap: map the files instead of reading them, with the caller's word that they stay as they are meanwhile.
+        replicas: of several paths that hold copies of one partition, which is read: ``lineage``, the one that the leader
+            epochs of their checkpoints prove right (KIP-101, KIP-279); ``longest``; ``first``. ``None`` takes the lineage
+            where every copy has its checkpoint. ``replicas`` of the log says what was decided, and what is a fork.
 
     Raises:
+        ValueError: several copies of one partition, and no rule that decides between them.
         OSError: the path can't be read.
         FileNotFoundError: nothing is there, or a directory without a segment.
     """
@@ -72,6 +79,7 @@ class Log:
         mode: str = "FAILFAST",
         limits: Limits | None = None,
         mmap: bool = False,
+        replicas: str | None = None,
     ) -> None:
         self.format = format
         self._options: dict[str, Any] = {"check_crc": check_crc, "mode": mode, "limits": limits, "mmap": mmap}
@@ -81,16 +89,32 @@ class Log:
             self._data = bytes(source)
             name = Segment("", topic or "", UNKNOWN if partition is None else partition, UNKNOWN, len(self._data))
             found = Found([name], [], True)
-            self.source = ""
-        else:
+            self.source, self.sources = "", []
+        elif isinstance(source, str | os.PathLike):
             self.source = os.fspath(source)
+            self.sources = [self.source]
             found = find(self.source, topic, partition)
-        self.segments: list[Segment] = found.segments
+        else:
+            self.sources = [os.fspath(path) for path in source]
+            self.source = ", ".join(self.sources)
+            found = joined([find(path, topic, partition) for path in self.sources])
+        chosen = found.segments
+        copies: list[Replica] = []
+        if self._data is None:
+            chosen, copies = resolve(found.segments, replicas, self.end_offset)
+        self.segments: list[Segment] = in_order(chosen)
         """The segments, in the order of (topic, partition, base offset)."""
         self.left_out: list[tuple[str, str]] = found.left_out
         """Paths that look like a part of the log and are not read, each with the reason."""
         self.single: bool = found.single
         """Whether this is one partition, not a directory of partitions."""
+        self.replicas: list[Replica] = copies
+        """Of partitions that are there several times, each copy: which is read, and where the others differ from it."""
+
+    def end_offset(self, segments: list[Segment]) -> int:
+        """The offset behind the last sound batch of a partition's segments."""
+        options = {key: self._options[key] for key in ("check_crc", "limits")}
+        return _seek.end_offset(segments, self.format, options)
 
     @property
     def partitions(self) -> list[tuple[str, int]]:

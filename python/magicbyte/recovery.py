@@ -245,8 +245,7 @@ def _rows(segment: Segment, part: Part, format: str, limits: Limits | None) -> I
 
 
 def _keep_apart(log: Log, target: Path) -> None:
-    if not log.source:
-        return
-    source, out = Path(log.source).resolve(), target.resolve()
-    if out.is_relative_to(source) or source.is_relative_to(out):
-        raise ValueError(f"{target}: the copy must not stand where the input stands")
+    out = target.resolve()
+    for source in (Path(path).resolve() for path in log.sources):
+        if out.is_relative_to(source) or source.is_relative_to(out):
+            raise ValueError(f"{target}: the copy must not stand where the input stands")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from magicbyte.cli import problems
-from magicbyte.cli.options import FORMATS, Source, files, sources
+from magicbyte.cli.options import FORMATS, Source, files, replicas, sources, tell_replicas
 from magicbyte.cli.output import (
     colourful,
     counted,
@@ -32,7 +32,7 @@ Batches, codecs, formats, leader epochs and producers do not count: so a backup,
 can be proved equal to its source. Each partition gets a digest (SHA-256 of its records); where two differ, the first
 offset at which they do is shown, and what differs there. Control records are left out.
 
-With one PATH, the digests are printed.
+With one PATH, the digests are printed. With --replicas, A and B may be globs, each over copies of the same partitions.
 
 \b
 Examples:
@@ -48,11 +48,13 @@ Exit status: 0 the same, 1 not the same or damaged, 2 wrong usage or a file that
 @click.argument("paths", metavar="A [B]", nargs=-1, required=True, shell_complete=files)
 @click.option("--format", type=click.Choice(FORMATS), default="kafka", show_default=True,
               help="How to read magic 2 (kafka: v2), or the one format to accept.")  # fmt: skip
+@replicas
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
-def command(paths: tuple[str, ...], format: str, as_json: bool) -> int:
+def command(paths: tuple[str, ...], format: str, replicas: str | None, as_json: bool) -> int:
     if len(paths) > 2:
         raise click.UsageError("one path, for its digests, or two, to compare them")
-    with sources(paths, format) as opened:
+    with sources(paths, format, replicas, each=True) as opened:
+        tell_replicas(opened, lambda line: problems.complain(line, level="note"))
         if len(opened.logs) != len(paths):
             return opened.nothing("no segments")
         if not any(source.log.size for source in opened.logs):

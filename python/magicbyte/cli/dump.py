@@ -20,7 +20,10 @@ from magicbyte.cli.options import (
     partitions,
     ranges,
     reading,
+    refuse_copies,
+    replicas,
     sources,
+    tell_replicas,
 )
 from magicbyte.cli.output import to_json
 from magicbyte.cli.progress import Progress
@@ -105,9 +108,11 @@ exit status is 1. --mode DROPMALFORMED goes on behind it.
     "--decode-as", type=click.Choice(GROUPS), help="Decode whatever the topic is called: what a lone file holds."
 )
 @click.option("-f", "--follow", is_flag=True, help="Go on: show what is appended, until interrupted.")
+@replicas
 @click.option("--json", "as_json", is_flag=True, help="JSON lines.")  # fmt: skip
 def command(
     paths: tuple[str, ...],
+    replicas: str | None,
     keys: tuple[str, ...],
     headers: tuple[str, ...],
     most: int | None,
@@ -126,7 +131,9 @@ def command(
     show = json_line(decoder, decoding) if as_json else text_line(binary, sys.stdout, decoder, decoding)
     if follow:
         _may_follow(paths, selection, count)
-    with sources(paths, selection.format) as opened:
+    with sources(paths, selection.format, replicas) as opened:
+        refuse_copies(opened)
+        tell_replicas(opened, lambda line: problems.complain(line, level="note"))
         if follow:
             return _follow(opened, selection, wanted, most, show)
         dump = Dump(opened, selection, wanted)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from magicbyte.cli.problems import NOTHING, complain
+from magicbyte.replicas import RULES
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -114,6 +115,14 @@ ranges = _both(
 )
 
 
+replicas = click.option(
+    "--replicas",
+    type=click.Choice(RULES),
+    help="Take the PATHs for copies of the same partitions, and of each partition read one: lineage, the one that the "
+    "leader epochs of their checkpoints prove right; the longest; or the first.",
+)
+
+
 @dataclass(frozen=True)
 class Source:
     """One PATH: its log, and the name that it goes by in what we print."""
@@ -201,15 +210,27 @@ class Sources:
 
 
 @contextmanager
-def sources(paths: Sequence[str], format: str) -> Iterator[Sources]:
+def sources(paths: Sequence[str], format: str, replicas: str | None = None, *, each: bool = False) -> Iterator[Sources]:
     """Opens every PATH (globs and ``-`` too). Temporary files are gone when it ends.
 
-    Raises ``OSError`` for what is not there or cannot be read.
+    ``replicas``: the paths, or with ``each`` what each glob leads to, are copies; of each partition one is opened.
+
+    Raises ``OSError`` for what is not there or cannot be read, ``click.UsageError`` where no copy can be chosen.
     """
     from magicbyte.log import Log
 
     opened = Sources([], [])
     with ExitStack() as stack:
+        if replicas is not None:
+            for group in ([path] for path in paths) if each else [paths]:
+                found = list(chain.from_iterable(map(expanded, group)))
+                try:
+                    log = Log(found, format=format, replicas=replicas)
+                except ValueError as error:
+                    raise click.UsageError(str(error)) from None
+                opened.logs.append(Source(", ".join(group), log))
+            yield opened
+            return
         for path in chain.from_iterable(map(expanded, paths)):
             try:
                 if path == "-":
@@ -224,6 +245,28 @@ def sources(paths: Sequence[str], format: str) -> Iterator[Sources]:
                     raise
                 opened.no_logs.append((path, error.strerror or str(error)))
         yield opened
+
+
+def refuse_copies(opened: Sources) -> None:
+    """Several paths that hold the same partition: which one is meant is for the user to say."""
+    seen: dict[tuple[str, int], tuple[str, str]] = {}
+    for source in opened.logs:
+        for segment in source.log.segments:
+            name, directory = (segment.topic, segment.partition), os.path.dirname(os.path.realpath(segment.path))
+            before = seen.setdefault(name, (directory, source.name))
+            if segment.partition >= 0 and before[0] != directory:
+                raise click.UsageError(
+                    f"{segment.topic}-{segment.partition} is in {before[1]} and in {source.name}: copies of one partition. "
+                    "Name one of them, or say which is to be read: --replicas lineage, longest or first"
+                )
+
+
+def tell_replicas(opened: Sources, write: Callable[[str], object]) -> None:
+    """A line a copy: which is read, and where the others differ from it."""
+    for source in opened.logs:
+        for copy in source.log.replicas:
+            word = "read" if copy.chosen else "fork" if copy.forked else "copy"
+            write(f"{word}: {copy.path}: {copy.why}")
 
 
 def part_size(part: Part) -> int:

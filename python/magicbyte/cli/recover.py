@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from magicbyte.cli import problems
-from magicbyte.cli.options import FORMATS, files, sources
+from magicbyte.cli.options import FORMATS, files, replicas, sources, tell_replicas
 from magicbyte.cli.output import counted, escape, human_bytes, to_json
 from magicbyte.cli.progress import Progress
 
@@ -26,6 +26,7 @@ copied byte by byte where their checksum holds, all their records can be read, a
 Examples:
   magicbyte recover /var/kafka/orders-0 saved/orders-0
   magicbyte recover logs/ saved/ --json | jq '.lost'
+  magicbyte recover --replicas lineage broker1/orders-0 broker2/orders-0 saved/orders-0
 
 Exit status: 0 nothing is missing but tails, 1 something is, 2 wrong usage or a file that cannot be read or written,
 3 nothing to recover.
@@ -33,18 +34,24 @@ Exit status: 0 nothing is missing but tails, 1 something is, 2 wrong usage or a 
 
 
 @click.command("recover", help=HELP)
-@click.argument("source", metavar="IN", shell_complete=files)
-@click.argument("target", metavar="OUT", shell_complete=files)
+@click.argument("paths", metavar="IN... OUT", nargs=-1, required=True, shell_complete=files)
 @click.option("--format", type=click.Choice(FORMATS), default="kafka", show_default=True,
               help="How to read magic 2 (kafka: v2), or the one format to accept.")  # fmt: skip
+@replicas
 @click.option("--json", "as_json", is_flag=True, help="One JSON document about what was done.")
-def command(source: str, target: str, format: str, as_json: bool) -> int:
+def command(paths: tuple[str, ...], format: str, replicas: str | None, as_json: bool) -> int:
     from magicbyte.recovery import recover
 
-    with sources((source,), format) as opened:
+    *given, target = paths
+    if not given:
+        raise click.UsageError("where to? IN and OUT are needed")
+    if len(given) > 1 and replicas is None:
+        raise click.UsageError("several INs are taken for copies of one partition: say which is to be read, --replicas")
+    with sources(given, format, replicas) as opened:
         if not opened.logs or not opened.logs[0].log.segments:
             return opened.nothing("no segments")
         one = opened.logs[0]
+        tell_replicas(opened, lambda line: problems.complain(line, level="note"))
         with Progress(one.log.size) as progress:
             try:
                 done = recover(one.log, target, progress=progress.to)

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from magicbyte.cli import problems
-from magicbyte.cli.options import FORMATS, Source, Sources, files, partitions, sources
+from magicbyte.cli.options import (
+    FORMATS,
+    Source,
+    Sources,
+    files,
+    partitions,
+    replicas,
+    sources,
+    tell_replicas,
+)
 from magicbyte.cli.output import counted, escape, iso, painted, place, show_time, table, to_json
 from magicbyte.cli.progress import Progress
 
@@ -47,6 +56,7 @@ WINDOW = 1000  # rows whose columns are aligned together
 @click.option("--format", type=click.Choice(FORMATS), default="kafka", show_default=True,
               help="How to read magic 2 (kafka: v2), or the one format to accept.")  # fmt: skip
 @partitions
+@replicas
 @click.option("--notes/--no-notes", default=True, show_default=True, help="List notes too, not only errors.")
 @click.option("--ledger", "as_ledger", is_flag=True, help="One line a batch instead.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document; with --ledger, JSON lines.")
@@ -55,17 +65,18 @@ def command(
     format: str,
     topics: tuple[str, ...],
     partitions: tuple[int, ...],
+    replicas: str | None,
     notes: bool,
     as_ledger: bool,
     as_json: bool,
 ) -> int:
-    with sources(paths, format) as opened:
+    with sources(paths, format, replicas) as opened:
         wanted = [(source, _pairs(source, topics, partitions)) for source in opened.logs]
         if as_ledger:
             return _ledger(opened, wanted, format, as_json)
         found = _reports(wanted, format)
         if as_json:
-            sys.stdout.write(to_json(document(found, opened.left_out)) + "\n")
+            sys.stdout.write(to_json(document(found, opened)) + "\n")
         else:
             _show(found, opened, notes)
         return _status(found, opened)
@@ -121,6 +132,7 @@ def _show(found: list[tuple[Source, Report]], opened: Sources, notes: bool) -> N
         noted += report.notes
         batches += report.batches
         records += report.records
+    tell_replicas(opened, lambda line: sys.stdout.write(escape(line) + "\n"))
     for path, reason in opened.left_out:
         sys.stdout.write(f"left out: {escape(path)}: {escape(reason)}\n")
     what = f"{counted(batches, 'batch')}, {counted(records, 'record')}"
@@ -128,7 +140,7 @@ def _show(found: list[tuple[Source, Report]], opened: Sources, notes: bool) -> N
     sys.stdout.write(f"{what}: {counted(errors, 'error')}, {counted(noted, 'note')}: {verdict}\n")
 
 
-def document(found: list[tuple[Source, Report]], left_out: list[tuple[str, str]]) -> dict[str, Any]:
+def document(found: list[tuple[Source, Report]], opened: Sources) -> dict[str, Any]:
     """The reports of all paths as one JSON document."""
     reports = [report for _, report in found]
     checked = [report.ok for report in reports]
@@ -148,7 +160,13 @@ def document(found: list[tuple[Source, Report]], left_out: list[tuple[str, str]]
              "message": d.message}
             for source, report in found for d in report.defects
         ],
-        "leftOut": [{"path": path, "reason": reason} for path, reason in left_out],
+        "leftOut": [{"path": path, "reason": reason} for path, reason in opened.left_out],
+        "replicas": [
+            {"path": copy.path, "partition": place(copy.topic, copy.partition), "chosen": copy.chosen, "why": copy.why,
+             "startOffset": copy.start_offset, "endOffset": copy.end_offset, "divergesAt": copy.diverges_at,
+             "epochs": [list(epoch) for epoch in copy.epochs]}
+            for source in opened.logs for copy in source.log.replicas
+        ],
     }  # fmt: skip
 
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
+from magicbyte.replicas import RULES
+
 Offsets = dict[tuple[str, int], int]
 """By (topic, partition)."""
 
@@ -49,6 +51,7 @@ class Options:
     limits: Mapping[str, int] = field(default_factory=dict)
     max_partition_bytes: int = 128 << 20
     pushdown: bool = False
+    replicas: str | None = None
 
     def reading(self) -> dict[str, Any]:
         """The arguments that every reader takes."""
@@ -222,6 +225,7 @@ _PLAIN: dict[str, tuple[str, Callable[[str], Any]]] = {
     "control": ("control", boolean),
     "maxPartitionBytes": ("max_partition_bytes", _positive_size),
     "pushdown": ("pushdown", boolean),
+    "replicas": ("replicas", _one_of(*RULES)),
 }
 """Documented name → attribute of ``Options``, and how its text is read."""
 

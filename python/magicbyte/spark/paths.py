@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import re
 from collections.abc import Iterator
 from glob import has_magic, iglob
@@ -12,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 from magicbyte._layout import COMPANIONS, file_kind
 from magicbyte.log import Log
+from magicbyte.replicas import resolve
 
 from .options import Options
 
@@ -34,7 +36,21 @@ def logs(options: Options) -> list[Log]:
                 if place not in seen:
                     seen.add(place)
                     found.append(log)
-    return found
+    return _without_copies(found, options)
+
+
+def _without_copies(opened: list[Log], options: Options) -> list[Log]:
+    """Of partitions that several paths hold, the copy to read; ``ValueError`` where the lineage can't tell which."""
+    if not opened:
+        return []
+    segments = [segment for log in opened for segment in log.segments]
+    kept, copies = resolve(segments, options.replicas, opened[0].end_offset)
+    paths = {segment.path for segment in kept}
+    for log in opened:
+        own = {os.path.dirname(os.path.abspath(segment.path)) for segment in log.segments}
+        log.replicas = [copy for copy in copies if copy.path in own]
+        log.segments = [segment for segment in log.segments if segment.path in paths]
+    return [log for log in opened if log.segments]
 
 
 def _open(path: str, options: Options) -> Iterator[Log]:

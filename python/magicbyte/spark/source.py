@@ -43,6 +43,8 @@ class DataSource(datasource.DataSource):
         ``isolation``: ``read_uncommitted`` | ``read_committed``, which ends a partition at its last stable offset;
         ``pastLso``: goes on behind it, and leaves only transactions out whose end is not in the data.
         ``control`` (control records too).
+        ``replicas``: where several paths hold copies of one partition: ``lineage`` (also the default, where every copy has
+        its ``leader-epoch-checkpoint``), ``longest``, ``first``.
         ``pushdown``: filters on topic, partition, offset and timestamp skip segments and batches; needs the conf
         ``spark.sql.python.filterPushdown.enabled``.
     Columns:
