@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from . import _core
 from ._layout import UNKNOWN, Segment
 from ._seek import beside
+from ._state import State
 
 if TYPE_CHECKING:
     from ._core import LedgerRow, Limits, Part
@@ -101,16 +102,26 @@ def run(
     for _, group in groupby(pairs, lambda pair: (pair[0].topic, pair[0].partition)):
         partition = list(group)
         verifier = _core.Verifier(format=format, limits=limits)
-        for segment, _row in _walk(verifier, partition, rows=False, advance=advance):
+        segments = [segment for segment, _ in partition]
+        state = State(segments)
+        for segment, _row in _walk(verifier, partition, rows=False, advance=advance, before=state.before):
             raise AssertionError(f"rows were not asked for: {segment}")  # pragma: no cover
-        paths = [segment.path for segment, _ in partition]
-        defects = [
-            Defect(_path(paths[at], suffix), position, kind, severity, message)
-            for at, suffix, position, kind, severity, message in verifier.defects()
-        ]
-        counts: dict[tuple[str, str], int] = {(kind, severity): count for kind, severity, count in verifier.counts()}
-        report += Report(verifier.batches, verifier.records, defects, counts)
+        report += reported(verifier, segments, state)
     return report
+
+
+def reported(verifier: _core.Verifier, segments: list[Segment], state: State) -> Report:
+    """What was found in one partition."""
+    defects = [
+        Defect(beside_log(segments[at].path, suffix), position, kind, severity, message)
+        for at, suffix, position, kind, severity, message in verifier.defects()
+    ]
+    counts: Counter[tuple[str, str]] = Counter()
+    counts.update({(kind, severity): count for kind, severity, count in verifier.counts()})
+    for found in state.end(verifier):
+        defects.append(Defect(*found))
+        counts[(found[2], found[3])] += 1
+    return Report(verifier.batches, verifier.records, defects, dict(counts))
 
 
 def ledger(
@@ -122,18 +133,17 @@ def ledger(
 
 
 def _walk(
-    verifier: _core.Verifier, partition: list[tuple[Segment, Part]], *, rows: bool, advance: Advance | None
+    verifier: _core.Verifier,
+    partition: list[tuple[Segment, Part]],
+    *,
+    rows: bool,
+    advance: Advance | None,
+    before: Callable[[Segment, _core.Verifier], None] | None = None,
 ) -> Iterator[tuple[Segment, LedgerRow]]:
     for number, (segment, part) in enumerate(partition):
-        named = segment.base_offset > UNKNOWN and segment.path.endswith(".log")
-        verifier.begin(
-            part,
-            base_offset=segment.base_offset if named else None,
-            last=number == len(partition) - 1,
-            index=beside(segment, ".index"),
-            time_index=beside(segment, ".timeindex"),
-            txn_index=beside(segment, ".txnindex"),
-        )
+        if before is not None:
+            before(segment, verifier)
+        begin(verifier, segment, part, last=number == len(partition) - 1)
         ended = False
         while not ended:
             position, ended, found = verifier.step(rows)
@@ -144,5 +154,18 @@ def _walk(
     verifier.finish()
 
 
-def _path(log: str, suffix: str) -> str:
+def begin(verifier: _core.Verifier, segment: Segment, part: Part | None, *, last: bool, outline: bool = False) -> None:
+    """Begins a segment with the index files beside it. ``outline``: the transaction index is for another to judge."""
+    named = segment.base_offset > UNKNOWN and segment.path.endswith(".log")
+    verifier.begin(
+        part,
+        base_offset=segment.base_offset if named else None,
+        last=last,
+        index=None if part is None else beside(segment, ".index"),
+        time_index=None if part is None else beside(segment, ".timeindex"),
+        txn_index=None if outline else beside(segment, ".txnindex"),
+    )
+
+
+def beside_log(log: str, suffix: str) -> str:
     return log.removesuffix(".log") + suffix if suffix else log

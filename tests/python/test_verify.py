@@ -238,3 +238,72 @@ def test_a_damaged_log_has_no_digest() -> None:
     bad[-1] ^= 1
     with pytest.raises(mb.CorruptRecordError):
         mb.digest(bytes(bad))
+
+
+class TestFilesOfTheWholeLog:
+    """Producer snapshots and the leader-epoch checkpoint, held against the log."""
+
+    @pytest.fixture
+    def partition(self, tmp_path: Path) -> Path:
+        path = tmp_path / "orders-0"
+        with mb.Writer(path, segment_bytes=200) as writer:
+            for number in range(6):
+                fields = {"producer_id": 9, "producer_epoch": 0, "base_sequence": 2 * number}
+                records = [mb.ProducerRecord("", b"v" * 40, b"k")] * 2
+                writer.append(mb.encode(records, base_offset=2 * number, leader_epoch=number // 2, **fields))
+        return path
+
+    def errors(self, path: Path) -> list[tuple[str, str, str]]:
+        report = mb.Log(path).verify()
+        return [(Path(d.path).name, d.kind, d.message) for d in report.defects if d.severity == "error"]
+
+    def test_what_the_writer_wrote_is_sound(self, partition: Path) -> None:
+        assert len(list(partition.glob("*.snapshot"))) >= 1
+        assert mb.Log(partition).verify().ok is True
+
+    def test_a_snapshot_with_a_wrong_checksum(self, partition: Path) -> None:
+        [*_, last] = sorted(partition.glob("*.snapshot"))
+        data = bytearray(last.read_bytes())
+        data[-1] ^= 1
+        last.write_bytes(data)
+        assert [(name, kind) for name, kind, _ in self.errors(partition)] == [(last.name, "crc")]
+
+    def test_a_snapshot_of_another_log(self, partition: Path, tmp_path: Path) -> None:
+        with mb.Writer(tmp_path / "other-0") as writer:
+            for number in range(6):
+                fields = {"producer_id": 9, "producer_epoch": 0, "base_sequence": 100 + 2 * number}
+                records = [mb.ProducerRecord("", b"v", b"k")] * 2
+                writer.append(mb.encode(records, base_offset=2 * number, **fields))
+        [other] = (tmp_path / "other-0").glob("*12.snapshot")
+        (partition / other.name).write_bytes(other.read_bytes())
+        [(name, kind, message)] = self.errors(partition)
+        assert (name, kind) == (other.name, "sequence")
+        assert message == "producer 9, before offset 12: sequence 111 at offset 11, the log has 11"
+
+    def test_a_log_whose_end_is_missing(self, partition: Path) -> None:
+        """Sound to the last byte, and yet not whole: the files beside it know of more."""
+        *_, last = sorted(partition.glob("*.log"))
+        for path in partition.glob(last.stem + ".*"):
+            if path.suffix != ".snapshot":
+                path.unlink()
+        kinds = {(name, kind) for name, kind, _ in self.errors(partition)}
+        assert ("00000000000000000012.snapshot", "gap") in kinds
+        assert {kind for _, kind in kinds} == {"gap"}
+
+    def test_the_checkpoint(self, partition: Path) -> None:
+        path = partition / "leader-epoch-checkpoint"
+        assert path.read_text() == "0\n3\n0 0\n1 4\n2 8\n"
+        path.write_text("0\n3\n0 0\n1 5\n2 8\n")
+        assert self.errors(partition) == [(path.name, "epoch", "offset 4 is of epoch 1 in the log, of 0 by this file")]
+        path.write_text("0\n4\n0 0\n1 4\n2 8\n7 40\n")
+        [(name, kind, message)] = self.errors(partition)
+        assert (name, kind) == (path.name, "gap")
+        assert "epoch 7 begins at offset 40, the log ends at 12" in message
+        path.write_text("0\n9\n0 0\n")
+        assert [kind for _, kind, _ in self.errors(partition)] == ["index"]
+        path.write_text("0\n1\n0 0\n")
+        assert mb.Log(partition).verify().counts == {("epoch", "note"): 2}
+
+    def test_one_segment_alone_is_not_judged_by_them(self, partition: Path) -> None:
+        first, *_ = sorted(partition.glob("*.log"))
+        assert mb.Log(first).verify().ok is True

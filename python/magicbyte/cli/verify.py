@@ -41,6 +41,7 @@ with good entries behind it are three different findings.
 Examples:
   magicbyte verify logs/
   magicbyte verify orders-0 --json | jq '.defects[] | select(.severity == "error")'
+  magicbyte verify --spark-master 'local[*]' logs/
   magicbyte verify --ledger orders-0/00000000000000000000.log
 
 Exit status: 0 no error, 1 errors, 2 wrong usage or a file that cannot be read, 3 no record to check.
@@ -59,6 +60,7 @@ WINDOW = 1000  # rows whose columns are aligned together
 @replicas
 @click.option("--notes/--no-notes", default=True, show_default=True, help="List notes too, not only errors.")
 @click.option("--ledger", "as_ledger", is_flag=True, help="One line a batch instead.")
+@click.option("--spark-master", metavar="URL", help="Check on Spark (local[4], spark://host:7077), a task a segment.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document; with --ledger, JSON lines.")
 def command(
     paths: tuple[str, ...],
@@ -68,13 +70,16 @@ def command(
     replicas: str | None,
     notes: bool,
     as_ledger: bool,
+    spark_master: str | None,
     as_json: bool,
 ) -> int:
+    if as_ledger and spark_master is not None:
+        raise click.UsageError("--ledger lists batches here, not on Spark: leave --spark-master out")
     with sources(paths, format, replicas) as opened:
         wanted = [(source, _pairs(source, topics, partitions)) for source in opened.logs]
         if as_ledger:
             return _ledger(opened, wanted, format, as_json)
-        found = _reports(wanted, format)
+        found = _reports(wanted, format) if spark_master is None else _on_spark(wanted, format, spark_master)
         if as_json:
             sys.stdout.write(to_json(document(found, opened)) + "\n")
         else:
@@ -107,6 +112,18 @@ def _reports(wanted: list[tuple[Source, Pairs]], format: str) -> list[tuple[Sour
             found.append((source, run(pairs, format=format, advance=advance)))
             done += sum(segment.size for segment, _ in pairs)
     return found
+
+
+def _on_spark(wanted: list[tuple[Source, Pairs]], format: str, master: str) -> list[tuple[Source, Report]]:
+    try:
+        from magicbyte.spark.verify import session, verify_segments
+    except ImportError as error:
+        raise click.UsageError(f"--spark-master: {error}; pip install 'magicbyte[spark]'") from None
+    with session(master) as spark:
+        return [
+            (source, verify_segments(spark, [segment for segment, _ in pairs], format=format))
+            for source, pairs in wanted
+        ]
 
 
 def _status(found: list[tuple[Source, Report]], opened: Sources) -> int:

@@ -7,5 +7,6 @@ from .columns import SCHEMA
 from .decode import decode_arrow, decode_partition
 from .headers import DECODED_HEADERS, decode_headers
 from .source import DataSource
+from .verify import verify
 
-__all__ = ["DECODED_HEADERS", "SCHEMA", "DataSource", "decode_arrow", "decode_headers", "decode_partition"]
+__all__ = ["DECODED_HEADERS", "SCHEMA", "DataSource", "decode_arrow", "decode_headers", "decode_partition", "verify"]

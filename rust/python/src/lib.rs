@@ -48,7 +48,8 @@ mod _core {
     use crate::scan::Scan;
     #[pymodule_export]
     use crate::segment::{
-        OffsetIndex, TimeIndex, aborted_transactions, leader_epochs, segment_name, topic_partition,
+        OffsetIndex, TimeIndex, aborted_transactions, leader_epochs, producer_snapshot, segment_name,
+        topic_partition,
     };
     #[pymodule_export]
     use crate::segment_writer::{PartitionBuilder, partition_metadata};

@@ -105,6 +105,20 @@ pub(crate) fn leader_epochs(data: &[u8]) -> PyResult<Vec<(i32, i64)>> {
     Ok(checkpoint.entries().iter().map(|entry| (entry.epoch, entry.start_offset)).collect())
 }
 
+type ProducerState = (i64, i16, i32, i64, Option<i64>);
+
+/// (producer id, epoch, last sequence, last offset, first offset of the open transaction) of the bytes of a `.snapshot`.
+///
+/// Raises `CorruptRecordError` for a wrong checksum and what is no snapshot.
+#[pyfunction]
+pub(crate) fn producer_snapshot(data: &[u8]) -> PyResult<Vec<ProducerState>> {
+    let snapshot = segment::ProducerSnapshot::parse(data).map_err(failed)?;
+    let state = |it: &segment::ProducerStateEntry| {
+        (it.producer_id, it.producer_epoch, it.last_sequence, it.last_offset, it.current_txn_first_offset)
+    };
+    Ok(snapshot.entries.iter().map(state).collect())
+}
+
 /// What a file name in a partition directory says: kind, base offset, and for a file that is left out, why.
 #[pyfunction]
 pub(crate) fn segment_name(file_name: &str) -> (&'static str, Option<i64>, Option<String>) {

@@ -1,9 +1,10 @@
 //! The strict pass and the digest, in steps short enough for Ctrl-C.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use magicbyte::verify::{Beside, Row, broken_row};
+use magicbyte::verify::{Beside, Line, Row, broken_row};
 use magicbyte::{Damage, Digest, Entries, Next, Source};
 use pyo3::prelude::*;
 
@@ -21,6 +22,9 @@ const ROWS: usize = 4096;
 
 /// Segment, ending of the file's name, position, kind, severity, message.
 type Found = (usize, &'static str, u64, &'static str, &'static str, String);
+
+/// Epoch, last sequence, last offset, first offset of the open transaction.
+type Producer = (i16, i32, Option<i64>, Option<i64>);
 
 /// SHA-256 in hex, records, offsets of the first and the last.
 type Summed = (String, u64, Option<(i64, i64)>);
@@ -42,21 +46,24 @@ pub(crate) struct Verifier {
 #[pymethods]
 impl Verifier {
     #[new]
-    #[pyo3(signature = (*, format="kafka", limits=None))]
-    fn new(format: &str, limits: Option<&Limits>) -> PyResult<Self> {
+    #[pyo3(signature = (*, format="kafka", limits=None, outline=false))]
+    fn new(format: &str, limits: Option<&Limits>, outline: bool) -> PyResult<Self> {
         let options = arguments::options(format, true, "PERMISSIVE", limits)?;
-        let verifier = magicbyte::verify::Verifier::new(options.limits);
+        let make = magicbyte::verify::Verifier::new;
+        let verifier =
+            (if outline { magicbyte::verify::Verifier::for_outline } else { make })(options.limits);
         let pass = Mutex::new(Pass { plan: None, entries: None, verifier, rows: Vec::new() });
         Ok(Self { pass, options })
     }
 
-    /// Begins a segment; `last` says that none follows.
-    #[pyo3(signature = (part, base_offset=None, last=true, index=None, time_index=None, txn_index=None))]
+    /// Begins a segment; `last` says that none follows. Without a part, what another has looked at is to be told by
+    /// `replay`.
+    #[pyo3(signature = (part=None, base_offset=None, last=true, index=None, time_index=None, txn_index=None))]
     #[expect(clippy::too_many_arguments, reason = "options by keyword")]
     fn begin(
         &self,
         py: Python<'_>,
-        part: &Part,
+        part: Option<&Part>,
         base_offset: Option<i64>,
         last: bool,
         index: Option<Bytes>,
@@ -70,9 +77,11 @@ impl Verifier {
         };
         detached(py, || {
             let mut pass = self.pass.lock().unwrap_or_else(PoisonError::into_inner);
-            let plan = Arc::new(Plan::of(vec![part.clone()], self.options));
-            pass.entries = Some(plan.open(0)?);
-            pass.plan = Some(plan);
+            if let Some(part) = part {
+                let plan = Arc::new(Plan::of(vec![part.clone()], self.options));
+                pass.entries = Some(plan.open(0)?);
+                pass.plan = Some(plan);
+            }
             pass.verifier.begin(base_offset, last, &files);
             Ok::<_, Failure>(())
         })??;
@@ -86,6 +95,52 @@ impl Verifier {
             let mut pass = self.pass.lock().unwrap_or_else(PoisonError::into_inner);
             pass.step(rows, &self.options)
         })??)
+    }
+
+    /// What came together for another to judge, since the last call.
+    fn outline(&self, py: Python<'_>) -> PyResult<Vec<u8>> {
+        detached(py, || {
+            let mut pass = self.pass.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut bytes = Vec::new();
+            pass.verifier.take_outline().iter().for_each(|line| line.encode(&mut bytes));
+            bytes
+        })
+    }
+
+    /// What another has looked at, of the segment that was begun.
+    fn replay(&self, py: Python<'_>, outline: Bytes) -> PyResult<()> {
+        detached(py, || {
+            let lines = Line::decode(&outline).map_err(|error| Failure::corrupt(error, None))?;
+            self.pass.lock().unwrap_or_else(PoisonError::into_inner).verifier.replay(lines);
+            Ok::<_, Failure>(())
+        })??;
+        Ok(())
+    }
+
+    /// The end of a segment that was told by `replay`.
+    fn end(&self, py: Python<'_>) -> PyResult<()> {
+        detached(py, || self.pass.lock().unwrap_or_else(PoisonError::into_inner).verifier.end())
+    }
+
+    /// (epoch, first offset, last offset) of the stretches under one leader epoch.
+    fn epochs(&self) -> Vec<(i32, i64, i64)> {
+        let pass = self.pass.lock().unwrap_or_else(PoisonError::into_inner);
+        pass.verifier.epochs().iter().map(|run| (run.epoch, run.first, run.last)).collect()
+    }
+
+    /// What the log says of its producers so far: id → (epoch, last sequence, last offset, open since).
+    fn producers(&self) -> HashMap<i64, Producer> {
+        let pass = self.pass.lock().unwrap_or_else(PoisonError::into_inner);
+        let states = pass.verifier.producers();
+        states
+            .map(|it| (it.producer_id, (it.epoch, it.last_sequence, it.last_offset, it.open_since)))
+            .collect()
+    }
+
+    /// The greatest offset so far.
+    #[getter]
+    fn last_offset(&self) -> Option<i64> {
+        self.pass.lock().unwrap_or_else(PoisonError::into_inner).verifier.last()
     }
 
     /// The end of the partition.

@@ -16,9 +16,12 @@ mod finding;
 mod forms;
 mod look;
 mod order;
+mod outline;
 
 pub use beside::Beside;
 pub use finding::{Defect, Findings, InFile, KEPT, Severity};
+pub use order::{EpochRun, ProducerState};
+pub use outline::{Line, Told};
 
 use crate::bytes::field;
 use crate::codec::{Buffer, Decompressor};
@@ -61,6 +64,8 @@ pub struct Verifier {
     segment: Segment,
     batches: u64,
     records: u64,
+    /// What is left to be judged with the rest of the partition, where that is not done here.
+    outline: Option<Vec<Line>>,
 }
 
 /// The segment that is being read.
@@ -70,6 +75,10 @@ struct Segment {
     last: bool,
     /// Damage that was met: what it is depends on what follows.
     pending: Option<Damage>,
+    /// Damage stands before the next entry.
+    damaged: bool,
+    /// The greatest offset.
+    greatest: Option<i64>,
     cursors: Cursors,
 }
 
@@ -87,6 +96,30 @@ impl Verifier {
             segment: Segment::default(),
             batches: 0,
             records: 0,
+            outline: None,
+        }
+    }
+
+    /// One that looks at entries and at index files, and leaves the order of the log, and the transaction index, to
+    /// another, which is told by [`Self::take_outline`] and [`Self::replay`]: so segments are looked at in any order, at
+    /// once, by many.
+    #[must_use]
+    pub fn for_outline(limits: Limits) -> Self {
+        Self { outline: Some(Vec::new()), ..Self::new(limits) }
+    }
+
+    /// What came together since the last call.
+    pub fn take_outline(&mut self) -> Vec<Line> {
+        self.outline.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// What another has looked at, of the segment that was begun.
+    pub fn replay(&mut self, lines: impl IntoIterator<Item = Line>) {
+        for line in lines {
+            match line {
+                Line::Entry(told) => self.judge(&told),
+                Line::Damage(end) => self.pass(end),
+            }
         }
     }
 
@@ -105,30 +138,34 @@ impl Verifier {
             Some(base) => Cursors::open(files, base, &mut self.findings),
             None => Cursors::default(),
         };
-        self.segment = Segment { base_offset, last, pending: None, cursors };
+        self.segment = Segment { base_offset, last, cursors, ..Segment::default() };
     }
 
     /// The next entry, whose checksum holds.
     pub fn entry(&mut self, entry: &Entry<'_>) -> Row {
-        let damaged = self.settle(true);
+        self.settle(true);
         let wants_keys = self.order.wants_keys();
         let findings = &mut self.findings;
-        let seen =
+        let mut seen =
             look::look(entry, &mut self.decompressor, &self.limits, &mut self.buffer, wants_keys, findings);
         self.batches += 1;
         self.records += u64::from(seen.records);
         let (at, head) = (entry.position, &entry.head);
-        let named = self.segment.base_offset.is_some();
         if self.segment.base_offset.is_some_and(|base| seen.first < base) && seen.first >= 0 {
             let base = self.segment.base_offset.unwrap_or_default();
             let text = format!("offset {} stands in a segment that begins at {base}", seen.first);
             findings.error(at, Kind::Disorder, text);
         }
-        let marker = self.order.entry(head, &seen, at, Surroundings { damaged, named }, findings);
-        let cursors = &mut self.segment.cursors;
-        cursors.entry(at, seen.first, seen.last, head.max_timestamp, findings);
-        if let Some(marker) = marker {
-            cursors.marker(&marker, at, findings);
+        let told = Told::of(at, head, &mut seen);
+        self.segment.cursors.entry(at, seen.first, seen.last, head.max_timestamp, findings);
+        let end = seen.last.max(seen.first);
+        self.segment.greatest = Some(self.segment.greatest.map_or(end, |it| it.max(end)));
+        match &mut self.outline {
+            Some(outline) => {
+                self.order.see_keys(told.null_key, &told.keys);
+                outline.push(Line::Entry(told));
+            }
+            None => self.judge(&told),
         }
         let (first_offset, last_offset) = (seen.first, seen.last);
         Row {
@@ -140,6 +177,23 @@ impl Verifier {
             crc_ok: true,
             readable: seen.readable,
         }
+    }
+
+    /// What the order of the log says of an entry.
+    fn judge(&mut self, told: &Told) {
+        let damaged = std::mem::take(&mut self.segment.damaged);
+        let named = self.segment.base_offset.is_some();
+        let marker = self.order.entry(told, Surroundings { damaged, named }, &mut self.findings);
+        if let Some(marker) = marker {
+            self.segment.cursors.marker(&marker, told.position, &mut self.findings);
+        }
+    }
+
+    /// Damage up to `end` is passed.
+    fn pass(&mut self, end: u64) {
+        self.segment.damaged = true;
+        self.order.lost();
+        self.segment.cursors.damage(end);
     }
 
     /// Damage, or a tail.
@@ -154,7 +208,8 @@ impl Verifier {
         // A batch of hundreds of megabytes is rare: its room is not kept.
         self.buffer.shrink_to(16 << 20);
         let cleaned = self.order.rewritten();
-        self.segment.cursors.finish(self.order.last(), cleaned, &mut self.findings);
+        let last = self.order.last().max(self.segment.greatest);
+        self.segment.cursors.finish(last, cleaned, &mut self.findings);
     }
 
     /// The end of the partition: judges what only the whole can tell.
@@ -162,11 +217,13 @@ impl Verifier {
         self.order.finish(&mut self.findings);
     }
 
-    /// Says what the last damage was, now that it is known whether an entry follows. Whether there was any.
-    fn settle(&mut self, followed: bool) -> bool {
-        let Some(Damage { range, flaw }) = self.segment.pending.take() else { return false };
-        self.order.lost();
-        self.segment.cursors.damage(range.end);
+    /// Says what the last damage was, now that it is known whether an entry follows.
+    fn settle(&mut self, followed: bool) {
+        let Some(Damage { range, flaw }) = self.segment.pending.take() else { return };
+        self.pass(range.end);
+        if let Some(outline) = &mut self.outline {
+            outline.push(Line::Damage(range.end));
+        }
         let (from, bytes) = (range.start, range.end - range.start);
         let findings = &mut self.findings;
         let tail = matches!(flaw, Flaw::TornTail { .. } | Flaw::ZeroTail { .. });
@@ -174,7 +231,7 @@ impl Verifier {
             let severity = if self.segment.last { Severity::Note } else { Severity::Error };
             let place = findings.here(from);
             findings.push(place, flaw.kind(), severity, flaw.to_string());
-            return true;
+            return;
         }
         match flaw {
             Flaw::Hole { .. } => {}
@@ -190,7 +247,23 @@ impl Verifier {
             let text = format!("{bytes} bytes that are no entry; a good one follows at byte {end}");
             findings.error(from, Kind::Hole, text);
         }
-        true
+    }
+
+    /// The leader epochs that the batches name, in the order of the log.
+    #[must_use]
+    pub fn epochs(&self) -> &[EpochRun] {
+        self.order.epochs()
+    }
+
+    /// The greatest offset so far.
+    #[must_use]
+    pub const fn last(&self) -> Option<i64> {
+        self.order.last()
+    }
+
+    /// What the log says of its producers so far.
+    pub fn producers(&self) -> impl Iterator<Item = ProducerState> {
+        self.order.producers()
     }
 
     /// What was found so far.

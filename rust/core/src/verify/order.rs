@@ -7,16 +7,42 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::batch::control::ControlType;
 use crate::error::Kind;
-use crate::head::Head;
 use crate::verify::finding::{Findings, KEPT, Place, Severity};
-use crate::verify::look::Seen;
+use crate::verify::outline::Told;
 
 /// Keys that are remembered. Beyond, keys that stand twice are not found, and a gap counts as legal.
 const KEYS: usize = 1 << 20;
 /// Producers that are remembered; later ones are not followed.
 const PRODUCERS: usize = 1 << 17;
+/// Leader epochs that are remembered. A healthy log has some hundreds.
+const EPOCHS: usize = 1 << 17;
+
+/// A stretch of a log under one leader epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EpochRun {
+    /// The epoch.
+    pub epoch: i32,
+    /// First offset of the first batch that names it.
+    pub first: i64,
+    /// Last offset of the last one.
+    pub last: i64,
+}
+
+/// What the log says of a producer up to a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProducerState {
+    /// Its id.
+    pub producer_id: i64,
+    /// Its epoch.
+    pub epoch: i16,
+    /// Sequence of the last record of its last batch; −1 where no batch of this epoch was seen.
+    pub last_sequence: i32,
+    /// Last offset of that batch.
+    pub last_offset: Option<i64>,
+    /// First offset of the transaction that is open.
+    pub open_since: Option<i64>,
+}
 
 #[derive(Clone, Copy, Debug)]
 struct Producer {
@@ -27,6 +53,8 @@ struct Producer {
     known: bool,
     /// Gaps of the log when its last batch was seen.
     gaps: u64,
+    /// Last offset of its last batch of data.
+    last_offset: Option<i64>,
     /// First offset of the transaction that is open.
     open_since: Option<i64>,
 }
@@ -36,6 +64,7 @@ struct Producer {
 pub(super) struct Order {
     last: Option<i64>,
     leader_epoch: i32,
+    epochs: Vec<EpochRun>,
     producers: HashMap<i64, Producer>,
     keys: HashSet<u64>,
     /// A key stood twice, or a record had none.
@@ -69,6 +98,7 @@ impl Order {
         Self {
             last: None,
             leader_epoch: -1,
+            epochs: Vec::new(),
             producers: HashMap::new(),
             keys: HashSet::new(),
             never_cleaned: false,
@@ -98,21 +128,26 @@ impl Order {
         self.gaps += 1;
     }
 
-    /// The next entry.
-    pub(super) fn entry(
-        &mut self,
-        head: &Head,
-        seen: &Seen,
-        at: u64,
-        surroundings: Surroundings,
-        findings: &mut Findings,
-    ) -> Option<Marker> {
-        self.offsets(seen, at, surroundings, findings);
-        self.rewritten |= seen.rewritten;
-        if seen.null_key {
-            self.never_cleaned = true;
-        }
-        for key in &seen.keys {
+    /// Leader epochs, as the batches name them.
+    pub(super) fn epochs(&self) -> &[EpochRun] {
+        &self.epochs
+    }
+
+    /// The producers, in no order.
+    pub(super) fn producers(&self) -> impl Iterator<Item = ProducerState> {
+        self.producers.iter().map(|(id, it)| ProducerState {
+            producer_id: *id,
+            epoch: it.epoch,
+            last_sequence: it.sequence,
+            last_offset: it.last_offset,
+            open_since: it.open_since,
+        })
+    }
+
+    /// The keys of the next entry alone: whether the cleaner can have been here.
+    pub(super) fn see_keys(&mut self, null_key: bool, keys: &[u64]) {
+        self.never_cleaned |= null_key;
+        for key in keys {
             if self.wants_keys() && !self.keys.insert(*key) {
                 self.never_cleaned = true;
             }
@@ -120,18 +155,43 @@ impl Order {
         if self.never_cleaned {
             self.keys = HashSet::new();
         }
-        if head.leader_epoch >= 0 {
-            if head.leader_epoch < self.leader_epoch {
-                let (now, before) = (head.leader_epoch, self.leader_epoch);
-                findings.error(at, Kind::Epoch, format!("the leader epoch goes back from {before} to {now}"));
-            }
-            self.leader_epoch = head.leader_epoch;
-        }
-        if head.producer_id < 0 { None } else { self.producer(head, seen, at, findings) }
     }
 
-    fn offsets(&mut self, seen: &Seen, at: u64, surroundings: Surroundings, findings: &mut Findings) {
-        let (first, end) = (seen.first, seen.last.max(seen.first));
+    /// The next entry.
+    pub(super) fn entry(
+        &mut self,
+        told: &Told,
+        surroundings: Surroundings,
+        findings: &mut Findings,
+    ) -> Option<Marker> {
+        let at = told.position;
+        self.offsets(told, surroundings, findings);
+        self.rewritten |= told.rewritten;
+        self.see_keys(told.null_key, &told.keys);
+        if told.leader_epoch >= 0 {
+            if told.leader_epoch < self.leader_epoch {
+                let (now, before) = (told.leader_epoch, self.leader_epoch);
+                findings.error(at, Kind::Epoch, format!("the leader epoch goes back from {before} to {now}"));
+            }
+            self.leader_epoch = told.leader_epoch;
+            self.epoch(told);
+        }
+        if told.producer_id < 0 { None } else { self.producer(told, findings) }
+    }
+
+    fn epoch(&mut self, told: &Told) {
+        let room = self.epochs.len() < EPOCHS;
+        match self.epochs.last_mut() {
+            Some(run) if run.epoch == told.leader_epoch => run.last = run.last.max(told.last),
+            _ if room => {
+                self.epochs.push(EpochRun { epoch: told.leader_epoch, first: told.first, last: told.last });
+            }
+            _ => {}
+        }
+    }
+
+    fn offsets(&mut self, told: &Told, surroundings: Surroundings, findings: &mut Findings) {
+        let (at, first, end) = (told.position, told.first, told.last.max(told.first));
         let Some(last) = self.last else {
             self.last = Some(end);
             return;
@@ -186,14 +246,20 @@ impl Order {
         }
     }
 
-    fn producer(&mut self, head: &Head, seen: &Seen, at: u64, findings: &mut Findings) -> Option<Marker> {
-        let id = head.producer_id;
+    fn producer(&mut self, head: &Told, findings: &mut Findings) -> Option<Marker> {
+        let (at, id) = (head.position, head.producer_id);
         if self.producers.len() >= PRODUCERS && !self.producers.contains_key(&id) {
             return None;
         }
         let gaps = self.gaps;
-        let fresh =
-            Producer { epoch: head.producer_epoch, sequence: -1, known: false, gaps, open_since: None };
+        let fresh = Producer {
+            epoch: head.producer_epoch,
+            sequence: -1,
+            known: false,
+            gaps,
+            last_offset: None,
+            open_since: None,
+        };
         let was = *self.producers.entry(id).or_insert(fresh);
         let mut now = Producer { epoch: head.producer_epoch, gaps, ..was };
         if head.producer_epoch < was.epoch {
@@ -202,19 +268,19 @@ impl Order {
             findings.error(at, Kind::Epoch, message);
             now.epoch = was.epoch;
         } else if head.producer_epoch > was.epoch {
-            now.sequence = -1;
+            (now.sequence, now.last_offset) = (-1, None);
         }
         let mut marker = None;
-        if head.is_control() {
-            if let Some(ControlType::Abort | ControlType::Commit) = seen.control {
-                let aborts = seen.control == Some(ControlType::Abort);
+        if head.control {
+            if let Some(aborts) = head.ends {
                 let first_offset = now.open_since.take();
-                marker = Some(Marker { producer_id: id, offset: seen.first, aborts, first_offset });
+                marker = Some(Marker { producer_id: id, offset: head.first, aborts, first_offset });
             }
         } else {
-            if head.is_transactional() {
-                now.open_since = now.open_since.or(Some(head.base_offset));
+            if head.transactional {
+                now.open_since = now.open_since.or(Some(head.first));
             }
+            now.last_offset = Some(head.last);
             if head.base_sequence >= 0 {
                 let expected = ((i64::from(now.sequence) + 1) & 0x7fff_ffff) as i32;
                 if was.known && head.base_sequence != expected && head.producer_epoch >= was.epoch {
@@ -228,7 +294,7 @@ impl Order {
                         findings.note(at, Kind::Sequence, format!("{message}; offsets are missing as well"));
                     }
                 }
-                now.sequence = head.sequence(head.last_offset);
+                now.sequence = head.last_sequence;
                 now.known = true;
             }
         }
