@@ -28,6 +28,7 @@ COMMANDS = {
     "verify": "The strict pass: every defect by kind and place, and whether the log is sound.",
     "recover": "A clean copy of what is readable in a damaged log, and what is missing from it.",
     "diff": "Whether two logs hold the same records, whatever their batches, codecs and formats.",
+    "report": "A log on one HTML page: sizes, headers, codecs, times, producers, v3, defects.",
     "kafka-dump-log": "Kafka's own tool, its options and its lines, without Kafka.",
     "completion": "What bash, zsh or fish need to complete commands, options and files.",
 }

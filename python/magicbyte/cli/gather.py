@@ -12,6 +12,7 @@ from magicbyte.errors import CorruptRecordError, MagicbyteError
 
 if TYPE_CHECKING:
     from magicbyte._core import Part, RecordBatch
+    from magicbyte.cli.reporting.watch import Watch
 
 STRETCH = 32 << 20  # bytes whose payloads are read in one go, while the page cache still has them
 SMALL = 4 << 20  # up to so many bytes in all, records are counted one by one: sooner done than pyarrow is imported
@@ -26,12 +27,14 @@ class Gather:
         deep: also the payloads: header share, header keys, ratios, the number of records in message sets.
         arrow: payloads through Arrow columns (for much data), else record by record (for little).
         advance: told the position in the segment from time to time.
+        watch: shown every sound batch, and the times of the records, for a report.
     """
 
     selection: Selection
     deep: bool = True
     arrow: bool = True
     advance: Callable[[int], None] = field(default=lambda _position: None)
+    watch: Watch | None = None
 
     def segment(self, part: Part, size: int) -> Survey:
         """Everything about one segment. Damage is among its findings, never raised."""
@@ -48,7 +51,9 @@ class Gather:
             try:
                 survey.see_batch(batch, sound=sound)
                 if self.deep and sound and not self.arrow:
-                    _records(batch, survey)
+                    _records(batch, survey, self.watch)
+                if self.watch is not None and sound:
+                    self.watch.batch(batch)
             except MagicbyteError as error:
                 self._tell(survey, told, error)
                 if self.selection.mode == "FAILFAST":
@@ -102,6 +107,8 @@ class Gather:
         columns = ["key", "value", "headers", "timestampMs", *(() if one else ("codec",))]
         try:
             for columns_batch in reader.scan(columns):
+                if self.watch is not None:
+                    self.watch.timeline.column(columns_batch.column("timestampMs"))
                 if one is not None:
                     _weigh(columns_batch, one, survey)
                     continue
@@ -154,7 +161,7 @@ def _weigh(columns: Any, codec: str, survey: Survey) -> None:
     survey.see_times(spread["min"].as_py(), spread["max"].as_py())
 
 
-def _records(batch: RecordBatch, survey: Survey) -> None:
+def _records(batch: RecordBatch, survey: Survey, watch: Watch | None) -> None:
     """Adds the bytes of a batch, record by record."""
     if batch.control:
         return
@@ -167,6 +174,8 @@ def _records(batch: RecordBatch, survey: Survey) -> None:
         values += len(record.value or b"")
         time = record.timestamp if appended is None else appended
         survey.see_times(time, time)
+        if watch is not None:
+            watch.timeline.times((time,))
         for header in record.headers:
             size = len(header.key.encode()) + len(header.value or b"")
             headers += size

@@ -1,0 +1,1 @@
+"""`magicbyte report`: ``facts`` gathers in bounded memory, ``charts`` draws, ``page`` writes the one HTML file."""
