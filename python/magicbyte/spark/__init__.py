@@ -5,8 +5,18 @@ The only place that imports PySpark.
 
 from .columns import SCHEMA
 from .decode import decode_arrow, decode_partition
+from .glue import glue
 from .headers import DECODED_HEADERS, decode_headers
 from .source import DataSource
 from .verify import verify
 
-__all__ = ["DECODED_HEADERS", "SCHEMA", "DataSource", "decode_arrow", "decode_headers", "decode_partition", "verify"]
+__all__ = [
+    "DECODED_HEADERS",
+    "SCHEMA",
+    "DataSource",
+    "decode_arrow",
+    "decode_headers",
+    "decode_partition",
+    "glue",
+    "verify",
+]
