@@ -17,7 +17,8 @@ PYTEST := $(BIN)/python -m pytest
 QUICK  := not spark and not broker and not slow
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check lint types format bench fuzz wheel clean bench-peers build build-dev
+.PHONY: help demo test test-all check lint types format bench fuzz wheel clean bench-peers build build-dev docs docs-serve package \
+  try licences
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -80,8 +81,23 @@ test-all: lint test fuzz ## lint, all tests and a round of fuzzing: what a relea
 wheel: $(VENV)/.dev ## a wheel and an sdist in dist/
 	$(BIN)/maturin build --release --sdist --out dist
 
+try: ## a wheel as a user has it: installed alone into an empty environment, then README's first commands (WHEEL=dist/x.whl)
+	scripts/try-wheel.sh "$(WHEEL)"
+
+package: ## what would be published of the core crate, built from its archive alone
+	$(CARGO) package -p magicbyte --allow-dirty
+
+licences: ## THIRD-PARTY.md anew: what is linked, and its licences
+	$(BIN)/python scripts/licences.py
+
+docs: $(VENV)/.docs ## the documentation as a site in site/, every warning an error
+	$(BIN)/mkdocs build --strict --quiet
+
+docs-serve: $(VENV)/.docs ## the same, on this machine's port 8000, built anew at each change
+	$(BIN)/mkdocs serve
+
 clean: ## remove all that was built, the environment too
-	rm -rf $(VENV) target benches/target rust/fuzz/target dist python/magicbyte/_core*.so
+	rm -rf $(VENV) target benches/target rust/fuzz/target dist site python/magicbyte/_core*.so
 	find python tests examples -name __pycache__ -prune -exec rm -rf {} +
 
 # The two ways to build the extension into the package; each undoes the other's stamp, so that nobody measures a debug build.
@@ -105,6 +121,10 @@ $(VENV)/.pip:
 
 $(VENV)/.demo: $(VENV)/.pip pyproject.toml
 	$(BIN)/python -m pip install -q --group demo
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.pip pyproject.toml
+	$(BIN)/python -m pip install -q --group docs
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.demo
