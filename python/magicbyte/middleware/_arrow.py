@@ -25,6 +25,7 @@ __all__ = [
     "lengths_as_bytes",
     "marked",
     "record_of",
+    "records_of",
     "replaced",
     "with_columns",
     "without_rows",
@@ -217,64 +218,75 @@ def marked(batch: pa.RecordBatch, name: str, texts: Mapping[int, str]) -> pa.Rec
 
 
 def record_of(batch: pa.RecordBatch, row: int) -> ConsumerRecord:
-    """One row as a record. Columns of Kafka's schema that are missing have the values of an unknown."""
-    fields = {name: batch.column(number)[row] for number, name in enumerate(batch.schema.names)}
-    stamp = fields.get("timestamp")
-    time = -1
-    if stamp is not None and stamp.is_valid:
-        time = (
-            stamp.cast(pa.timestamp("us", stamp.type.tz)).value // 1000
-            if pa.types.is_timestamp(stamp.type)
-            else stamp.as_py()
-        )
+    """One row as a record."""
+    return records_of(batch, [row])[0]
 
-    def plain(name: str, unknown: Any) -> Any:
-        found = fields[name].as_py() if name in fields else None
-        return unknown if found is None else found
 
-    return ConsumerRecord(
-        plain("topic", ""),
-        plain("partition", -1),
-        plain("offset", -1),
-        time,
-        plain("timestampType", 0),
-        plain("key", None),
-        plain("value", None),
-        [(header["key"], header["value"]) for header in plain("headers", ())],
-    )
+def records_of(batch: pa.RecordBatch, rows: Sequence[int]) -> list[ConsumerRecord]:
+    """Rows as records. Columns of Kafka's schema that are missing, and nulls, have the values of an unknown."""
+    some = batch.take(pa.array(rows, pa.int64()))
+    known = {name: some.column(number) for number, name in enumerate(some.schema.names)}
+    stamps = known.get("timestamp")
+    if stamps is not None and pa.types.is_timestamp(stamps.type):
+        micros = stamps.cast(pa.timestamp("us", stamps.type.tz)).cast(pa.int64()).to_pylist()
+        known["timestamp"] = pa.array([None if one is None else one // 1000 for one in micros], pa.int64())
+
+    def plain(name: str, unknown: Any) -> list[Any]:
+        found = known[name].to_pylist() if name in known else [None] * len(rows)
+        return [unknown if one is None else one for one in found]
+
+    headers = [[(one["key"], one["value"]) for one in row] for row in plain("headers", ())]
+    unknown = {
+        "topic": "",
+        "partition": -1,
+        "offset": -1,
+        "timestamp": -1,
+        "timestampType": 0,
+        "key": None,
+        "value": None,
+    }
+    columns = [plain(name, value) for name, value in unknown.items()]
+    return [ConsumerRecord(*fields) for fields in zip(*columns, headers, strict=True)]
 
 
 def replaced(batch: pa.RecordBatch, records: Mapping[int, Sequence[Any]]) -> pa.RecordBatch:
     """The batch with other records in the place of some rows: none, one or many. Columns that Kafka does not have keep
     what the row had in them."""
-    pieces, at = [], 0
-    for row in sorted(records):
-        pieces.append(batch.slice(at, row - at))
-        pieces += [_row_of(batch.slice(row, 1), record) for record in records[row]]
-        at = row + 1
-    pieces.append(batch.slice(at))
-    merged = pa.Table.from_batches(pieces, batch.schema).combine_chunks().to_batches()
+    rows = [row for row in sorted(records) for _ in records[row]]
+    new = _rows_of(batch.take(pa.array(rows, pa.int64())), [one for row in sorted(records) for one in records[row]])
+    kept = np.setdiff1d(np.arange(batch.num_rows), np.fromiter(records, dtype=np.int64, count=len(records)))
+    # A stable sort by the old row: several in the place of one keep their order.
+    places = np.concatenate([kept, np.array(rows, dtype=np.int64)])
+    sources = np.concatenate([kept, batch.num_rows + np.arange(len(rows))])
+    both = pa.Table.from_batches([batch, new]).take(pa.array(sources[np.argsort(places, kind="stable")]))
+    merged = both.combine_chunks().to_batches()
     return merged[0] if merged else batch.slice(0, 0)
 
 
-def _row_of(old: pa.RecordBatch, record: Any) -> pa.RecordBatch:
-    consumed = isinstance(record, ConsumerRecord)
-    new = {
-        "key": record.key,
-        "value": record.value,
-        "topic": record.topic,
-        "partition": record.partition,
-        "headers": [{"key": header.key, "value": header.value} for header in record.headers],
-        **({"offset": record.offset, "timestampType": record.timestamp_type} if consumed else {}),
-    }
+def _rows_of(old: pa.RecordBatch, records: Sequence[Any]) -> pa.RecordBatch:
+    """Records as rows, with the columns that records do not have of the old rows."""
     arrays = []
     for number, field in enumerate(old.schema):
-        if field.name == "timestamp" and record.timestamp is not None and pa.types.is_timestamp(field.type):
-            arrays.append(
-                pa.array([record.timestamp * 1000], pa.int64()).cast(pa.timestamp("us", field.type.tz)).cast(field.type)
-            )
-        elif field.name in new and not (new[field.name] is None and field.name == "partition"):
-            arrays.append(pa.array([new[field.name]], field.type))
+        before = old.column(number)
+        if field.name in ("key", "value", "topic"):
+            arrays.append(pa.array([getattr(one, field.name) for one in records], field.type))
+        elif field.name == "headers":
+            some = [[{"key": header.key, "value": header.value} for header in one.headers] for one in records]
+            arrays.append(pa.array(some, field.type))
+        elif field.name in FILLED:
+            # A record to be sent may not know its partition or time, and has no offset.
+            told = [getattr(one, FILLED[field.name], None) for one in records]
+            arrays.append(_filled(told, before, field))
         else:
-            arrays.append(old.column(number))
+            arrays.append(before)
     return pa.RecordBatch.from_arrays(arrays, schema=old.schema)
+
+
+FILLED = {"partition": "partition", "offset": "offset", "timestamp": "timestamp", "timestampType": "timestamp_type"}
+
+
+def _filled(told: list[int | None], before: pa.Array, field: pa.Field) -> pa.Array:
+    if pa.types.is_timestamp(field.type):
+        stamps = pa.array([None if one is None else one * 1000 for one in told], pa.int64())
+        return pc.coalesce(stamps.cast(pa.timestamp("us", field.type.tz)).cast(field.type), before)
+    return pc.coalesce(pa.array(told, field.type), before)

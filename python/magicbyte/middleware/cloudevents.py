@@ -334,7 +334,7 @@ class CloudEvents(HeaderMiddleware):
         import numpy as np
         import pyarrow.compute as pc
 
-        from ._arrow import HeaderColumn, is_utf8, record_of, replaced
+        from ._arrow import HeaderColumn, is_utf8
 
         headers = HeaderColumn.of(batch)
         kinds = headers.last(CONTENT_TYPE)[0]
@@ -346,14 +346,63 @@ class CloudEvents(HeaderMiddleware):
         if not self.required:
             self.counts.add("no event", int(plain.sum()))
             sound |= plain
+        return self._one_by_one(batch, np.flatnonzero(~sound).tolist(), self.pre_deserialize)
+
+    def _one_by_one(self, batch: pa.RecordBatch, rows: list[int], work: Callable[[Any], Answer]) -> pa.RecordBatch:
+        """Rows that have to be looked at as records."""
+        from ._arrow import records_of, replaced
+
         answers: dict[int, list[AnyRecord]] = {}
-        for row in np.flatnonzero(~sound).tolist():
-            before = record_of(batch, row)
-            answer = self.pre_deserialize(before.copy())
-            some = [answer] if isinstance(answer, ConsumerRecord) else list(answer)
-            if some != [before]:
+        for row, before in zip(rows, records_of(batch, rows), strict=True):
+            answer = work(before.copy())
+            some = [answer] if isinstance(answer, ConsumerRecord | ProducerRecord) else list(answer)
+            if (
+                len(some) != 1
+                or (some[0].value, some[0].headers) != (before.value, before.headers)
+                or some[0].topic != before.topic
+            ):
                 answers[row] = some
         return replaced(batch, answers) if answers else batch
+
+    def sending_arrow(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """``df.mapInArrow(events.sending_arrow, df.schema)``: the sending side over rows of Kafka's columns.
+
+        What becomes an event in binary mode does so for all rows at once; a record is made of the others only.
+        """
+        return each(batches, self._send_rows)
+
+    def _send_rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        import numpy as np
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        from ._arrow import HeaderColumn, column, is_utf8, with_columns
+
+        headers = HeaderColumn.of(batch)
+        kinds, typed = headers.last(CONTENT_TYPE)
+        structured = pc.match_substring_regex(kinds.fill_null(b""), f"^{MEDIA_TYPE}", ignore_case=True)
+        plain = is_utf8(kinds) & ~structured.to_numpy(zero_copy_only=False) & ~headers.begins(PREFIX)
+        if self.source is None or self.type is None:
+            self.counts.add("no event", int(plain.sum()))
+            return self._one_by_one(batch, np.flatnonzero(~plain).tolist(), self._sent_row)
+        if self.mode == "structured":
+            plain &= column(batch, "value").is_null().to_numpy(zero_copy_only=False)
+        count = batch.num_rows
+        ids = pa.array([str(uuid.uuid4()).encode() if made else None for made in plain.tolist()], pa.binary())
+        made = headers.without(CONTENT_TYPE, plain)
+        now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+        for name, value in (("specversion", "1.0"), ("id", None), ("source", self.source), ("type", self.type)):
+            values = ids if value is None else pa.array([value.encode()] * count, pa.binary())
+            made = made.with_header(PREFIX + name, values, plain)
+        made = made.with_header(CONTENT_TYPE, kinds.fill_null(b""), plain & (typed > 0))
+        made = made.with_header(PREFIX + "time", pa.array([now.encode()] * count, pa.binary()), plain)
+        self.counts.add("made", int(plain.sum()))
+        done = with_columns(batch, {"headers": made.array()})
+        return self._one_by_one(done, np.flatnonzero(~plain).tolist(), self._sent_row)
+
+    def _sent_row(self, record: ConsumerRecord) -> Answer:
+        """The sending side for a row, which is a record that was read; its place and time stay."""
+        return self.post_serialize(record.to_producer_record(partition=record.partition))
 
     @staticmethod
     def _binary_rows(headers: Any) -> Any:

@@ -47,7 +47,7 @@ class Polyglot(HeaderMiddleware):
             deserializer raised an error). By default they go on as bytes, marked.
 
     Works in ``on_send``, before serializers, and ``on_record``, behind deserializers: those of the client are for bytes then.
-    Null values stay null, whatever their type. Counts also ``read``, ``written``, ``null``.
+    Null values stay null, whatever their type. Counts also ``read``, ``written``, ``left``, ``null``.
     """
 
     def __init__(
@@ -83,14 +83,14 @@ class Polyglot(HeaderMiddleware):
         return found
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
-        """Serializes the value, and says its type where the sender did not.
+        """Serializes the value, and says its type where the sender did not. Bytes are taken as serialized already.
 
         Raises:
             ValueError: there is no serializer for this type, or no type for this class.
             SerializationError: the serializer cannot write this value.
         """
-        if record.value is None:
-            self.counts.add("null")
+        if record.value is None or isinstance(record.value, bytes):
+            self.counts.add("null" if record.value is None else "left")
             return record
         kind = record.headers.last_header(self.header)
         if kind is not None:

@@ -250,8 +250,9 @@ class ConfluentRegistry:
             if error.http_status_code != 404:
                 raise
             found = None
-        # A schema that refers to others is no schema by itself.
-        text = None if found is None or found.references else found.schema_str
+        # A schema that refers to others is no schema by itself, and JSON Schema and Protobuf are not Avro.
+        usable = found is not None and not found.references and (found.schema_type or "AVRO") == "AVRO"
+        text = found.schema_str if usable else None
         self._remember(id, text)
         if text is not None:
             self._remember(md5_of(text), text)

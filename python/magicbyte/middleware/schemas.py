@@ -243,7 +243,7 @@ class SchemaHeaders(HeaderMiddleware):
         return "no schema", ""
 
     def _schema(self, who: SchemaId) -> Any:
-        """The schema that wrote it, parsed; None if the registry does not know it."""
+        """The schema that wrote it, parsed; None if the registry does not know it, or it is no Avro."""
         who = who._replace(indexes=())
         found = self._parsed.get(who)
         if found is None:
@@ -256,7 +256,10 @@ class SchemaHeaders(HeaderMiddleware):
                 text = self.registry.by_md5(who.md5)
             if text is None:
                 return None
-            found = fastavro.parse_schema(json.loads(text))
+            try:
+                found = fastavro.parse_schema(json.loads(text))
+            except Exception:  # the id may be that of another kind of schema: whoever wrote the header chose it
+                return None
             if len(self._parsed) < CACHED:
                 self._parsed[who] = found
         return found

@@ -254,6 +254,29 @@ def test_columns_as_records(rows: list[Any], required: bool) -> None:
     assert dict(one.counts) == dict(other.counts)
 
 
+@given(
+    st.lists(st.tuples(headers | good, values), max_size=6),
+    st.sampled_from([None, "binary", "structured"]),
+    st.booleans(),
+)
+def test_sent_in_columns(rows: list[Any], mode: Any, makes: bool) -> None:
+    records = [mb.ConsumerRecord("t", 0, n, 5, 0, None, value, some) for n, (some, value) in enumerate(rows)]
+    options = {"source": "s", "type": "x"} if makes else {}
+    one, other = (CloudEvents(mode=mode, **options) for _ in "12")
+
+    def shown(record: Any) -> Any:
+        """Without what is made anew each time."""
+        made = [(key, b"" if key in ("ce_id", "ce_time") else value) for key, value in record.headers.to_list()]
+        kept = None if record.value is None or record.value.startswith(b'{"specversion":"1.0","id"') else record.value
+        return made, kept, record.key, record.topic
+
+    expected = [shown(one.post_serialize(mb.ProducerRecord("t", r.value, r.key, r.headers))) for r in records]
+    found = records_of(other.sending_arrow([rows_of(records)]))
+    assert [shown(record) for record in found] == expected
+    assert [record.offset for record in found] == list(range(len(records)))
+    assert dict(one.counts) == dict(other.counts)
+
+
 @given(st.text(max_size=20), st.text(max_size=20) | st.none(), st.binary(max_size=30))
 def test_any_event_there_and_back(source: str, kind: str | None, data: bytes) -> None:
     event = CloudEvent(id="1", source=source or "s", type="t", subject="ü", datacontenttype=kind, data=data)

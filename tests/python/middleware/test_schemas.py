@@ -143,6 +143,7 @@ def test_the_order_in_which_identities_are_looked_for(registry: MemoryRegistry) 
 
 
 def test_outcomes(registry: MemoryRegistry) -> None:
+    registry.schemas[8] = 'syntax = "proto3";'
     schemas = SchemaHeaders(registry=registry)
     body = avro(OLD, {"id": 1, "gone": ""})
     for headers, value, reason in (
@@ -152,6 +153,7 @@ def test_outcomes(registry: MemoryRegistry) -> None:
         ([("__value_schema_id", GUID[:-1])], body, "malformed, __value_schema_id"),
         ([("__value_schema_id", GUID)], body, "unknown schema, 89791762-2336-4186-9674-299b90a802e2"),
         ([("__value_schema_id", b"\0\0\0\0\2")], body, "unknown schema, 2"),
+        ([("__value_schema_id", b"\0\0\0\0\x08")], body, "unknown schema, 8"),
         ([("apicurio.value.globalId", b"x")], body, "malformed, apicurio.value.globalId"),
         ([("apicurio.value.contentId", None)], body, "malformed, apicurio.value.contentId"),
         ([("apicurio.value.globalId", b"1"), ("apicurio.value.encoding", b"JSON")], body, "unknown encoding, JSON"),
@@ -197,6 +199,8 @@ def test_confluents_own_serializers() -> None:
         )
         assert reader(again, SerializationContext("t", MessageField.VALUE, made.to_list())) == value
     assert registry.by_id(999) is None and registry.by_id(999) is None
+    other = client.register_schema("p-value", registries.Schema('syntax = "proto3"; message A {}', "PROTOBUF"))
+    assert registry.by_id(other) is None
     assert registry.by_md5(md5_of(text)) == text and registry.by_md5(bytes(16)) is None
     with pytest.raises(TypeError, match="config"):
         pickle.dumps(registry)
