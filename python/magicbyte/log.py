@@ -331,6 +331,12 @@ class Log:
         ]
         return [stretch._replace(start=a or 0, end=b) for a, b in pairwise(places)]
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from ._html import log_table
+
+        return log_table(self)
+
     def __repr__(self) -> str:
         names = self.partitions
         topics = len({topic for topic, _ in names})
