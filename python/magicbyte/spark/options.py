@@ -52,6 +52,7 @@ class Options:
     max_partition_bytes: int = 128 << 20
     pushdown: bool = False
     replicas: str | None = None
+    findings: bool = False
 
     def reading(self) -> dict[str, Any]:
         """The arguments that every reader takes."""
@@ -225,6 +226,7 @@ _PLAIN: dict[str, tuple[str, Callable[[str], Any]]] = {
     "control": ("control", boolean),
     "maxPartitionBytes": ("max_partition_bytes", _positive_size),
     "pushdown": ("pushdown", boolean),
+    "findings": ("findings", boolean),
     "replicas": ("replicas", _one_of(*RULES)),
 }
 """Documented name → attribute of ``Options``, and how its text is read."""

@@ -15,13 +15,14 @@ from pyspark.sql.types import StructType
 
 from magicbyte.log import Stretch
 
-from . import columns, offsets, paths
+from . import columns, findings, offsets, paths
 from .filters import Range, Wanted, wanted
 from .options import Options, parse
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from magicbyte._core import Reader as CoreReader
     from magicbyte._core import Transactions
     from magicbyte.log import Log
 
@@ -50,6 +51,11 @@ class DataSource(datasource.DataSource):
     Columns:
         ``columns``: a list with commas chooses; with ``+`` before its first name it adds to the usual ones. Spark has
         no column pruning here: this, or a narrower ``.schema(…)``, is how to read less.
+    What was passed over:
+        Damage is an error that names file and position (``mode`` ``FAILFAST``), left out (``DROPMALFORMED``), or a row with
+        ``_corrupt_record`` (``PERMISSIVE``). What was left out, and where ``read_committed`` ended and how many records it
+        left behind, is a warning in the task's log (logger ``magicbyte.spark``). ``findings=true`` reads the same way and
+        gives these as rows, in place of records: ``path topic partition position kind size message``.
     How to read:
         ``format``, ``mode``, ``checkCrc``, ``limits.record``, ``limits.batch``, ``limits.decompressed``,
         ``limits.headers``, ``maxPartitionBytes`` (128m: larger segments are cut between batches).
@@ -66,10 +72,17 @@ class DataSource(datasource.DataSource):
 
     def schema(self) -> StructType:
         """The columns of Spark's Kafka source with headers, or those that the option ``columns`` names."""
+        if self._settings.findings:
+            return findings.SCHEMA
         return columns.schema_of(columns.chosen(self._settings))
 
     def reader(self, schema: StructType) -> Reader:
         """The reader for these columns; one that takes filters only if asked for, since Spark refuses it by default."""
+        if self._settings.findings:
+            if schema != findings.SCHEMA:
+                raise ValueError("schema: with the option findings it is " + findings.SCHEMA.simpleString())
+            damaged = "DROPMALFORMED" if self._settings.mode == "FAILFAST" else self._settings.mode
+            return FindingsReader(replace(self._settings, mode=damaged), schema)
         columns.check(schema)
         if "_corrupt_record" not in schema.fieldNames() and self._settings.mode == "PERMISSIVE":
             # As Spark's own sources: without the column, a row of nulls would only be taken for a record.
@@ -130,11 +143,25 @@ class Reader(datasource.DataSourceReader):
             return
         import pyarrow as pa
 
+        reader = self._open(partition)
+        scan = reader.scan([name for name, _ in self._fields], spark=True)
+        if all(nullable for _, nullable in self._fields):
+            yield from scan
+        else:
+            # A user's NOT NULL is a promise that Spark wants to see in the Arrow schema too.
+            promised = [
+                field.with_nullable(nullable) for field, (_, nullable) in zip(scan.schema, self._fields, strict=True)
+            ]
+            for batch in scan:
+                yield pa.RecordBatch.from_arrays(batch.columns, schema=pa.schema(promised))
+        findings.tell(partition.stretch, reader.findings)
+
+    def _open(self, partition: Piece) -> CoreReader:
         from magicbyte import _core
 
         times = self._wanted.timestamps
         known = partition.transactions
-        reader = _core.Reader(
+        return _core.Reader(
             [
                 _core.Part(
                     *partition.stretch, transactions=None if known is None else _core.Transactions.from_bytes(known)
@@ -146,16 +173,17 @@ class Reader(datasource.DataSourceReader):
             timestamps=None if times == Range() else (times.first, times.end),
             **self._settings.reading(),
         )
-        scan = reader.scan([name for name, _ in self._fields], spark=True)
-        if all(nullable for _, nullable in self._fields):
-            yield from scan
-            return
-        # A user's NOT NULL is a promise that Spark wants to see in the Arrow schema too.
-        promised = [
-            field.with_nullable(nullable) for field, (_, nullable) in zip(scan.schema, self._fields, strict=True)
-        ]
-        for batch in scan:
-            yield pa.RecordBatch.from_arrays(batch.columns, schema=pa.schema(promised))
+
+
+class FindingsReader(Reader):
+    """Reads as the others do, and hands out what it passed over, and where it ended, in place of records."""
+
+    def read(self, partition: datasource.InputPartition) -> Iterator[pa.RecordBatch]:
+        """The findings of one partition."""
+        if isinstance(partition, Piece):
+            reader = self._open(partition)
+            reader.scan(["value"]).count()
+            yield findings.batch(partition.stretch, reader.findings)
 
 
 class Known:

@@ -137,6 +137,10 @@ pub struct Walker {
 /// log can make every byte look like the head of a large entry.
 const BUDGET_PER_BYTE: u64 = 8;
 const BUDGET: u64 = 64 << 20;
+/// How much one step of that search does before it lets its caller see to other things (Ctrl-C, say): bytes of
+/// checksums, and for each byte searched as much as [`WORK_PER_BYTE`] of them take.
+const WORK: u64 = 32 << 20;
+const WORK_PER_BYTE: u64 = 32;
 
 impl Walker {
     /// Begins at `position`, where an entry begins.
@@ -323,15 +327,19 @@ impl Walker {
                 Some(Probe::No) => {}
             }
         }
+        let mut work = 0;
         for at in 0..window.len() {
-            budget = budget.saturating_add(BUDGET_PER_BYTE);
             let rest = &window[at..];
-            if rest.len() < LOOK as usize && !last {
+            if work >= WORK || (rest.len() < LOOK as usize && !last) {
                 self.position += at as u64;
                 self.state = State::Lost { from, flaw, try_first: None, budget };
                 return Step::More(LOOK);
             }
-            match self.probe(rest, self.position + at as u64, last, &mut budget) {
+            budget = budget.saturating_add(BUDGET_PER_BYTE);
+            let before = budget;
+            let probe = self.probe(rest, self.position + at as u64, last, &mut budget);
+            work += WORK_PER_BYTE + (before - budget);
+            match probe {
                 Probe::No => {}
                 Probe::Sound => return self.lost_until(from, self.position + at as u64, flaw),
                 Probe::Short(need) => {

@@ -13,6 +13,8 @@ use std::sync::{Mutex, PoisonError};
 use bytes::Bytes;
 use magicbyte::Source;
 
+use crate::gate;
+
 /// Bytes of a block: large enough that a read costs little, small enough to stay in a core's cache.
 const BLOCK: usize = 512 << 10;
 /// Blocks that lie ready for the next read.
@@ -109,6 +111,7 @@ fn map_file(file: &File) -> io::Result<Bytes> {
 
 impl Source for Bytestream {
     fn fill(&mut self, position: u64, need: u64) -> io::Result<()> {
+        gate::interrupted()?;
         match self {
             Self::Whole(_) => Ok(()),
             Self::File(file) => file.fill(position, need),

@@ -1,12 +1,33 @@
 //! The one gate through which work leaves the interpreter: per call or per batch, never per record.
 
+use std::cell::Cell;
+use std::io;
+use std::time::{Duration, Instant};
+
 use pyo3::prelude::*;
+
+/// How long detached work may go on without a look at signals. A look waits for the interpreter, so it is not for free.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+thread_local! {
+    static LOOKED: Cell<Option<Instant>> = const { Cell::new(None) };
+}
 
 /// Runs `work` detached from the interpreter, so that other Python threads go on, and lets Ctrl-C through after it.
 pub(crate) fn detached<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T> {
+    LOOKED.set(Some(Instant::now()));
     let done = py.detach(work);
     py.check_signals()?;
     Ok(done)
+}
+
+/// Lets Ctrl-C through in the midst of detached work, as an error that becomes Python's again where it leaves.
+pub(crate) fn interrupted() -> io::Result<()> {
+    if LOOKED.get().is_some_and(|looked| looked.elapsed() < PATIENCE) {
+        return Ok(());
+    }
+    LOOKED.set(Some(Instant::now()));
+    Ok(Python::attach(|py| py.check_signals())?)
 }
 
 /// What `__reduce__` gives for an object that is made again by calling its type with keywords.

@@ -5,9 +5,9 @@ use std::io;
 use std::path::Path;
 
 use magicbyte::Source;
-use pyo3::prelude::*;
 
 use crate::block::read_at;
+use crate::gate;
 
 /// A file whose headers are read and whose records are passed over: small reads where entries are large, larger ones
 /// where many headers stand close together.
@@ -37,9 +37,9 @@ impl Hops {
 impl Source for Hops {
     fn fill(&mut self, position: u64, need: u64) -> io::Result<()> {
         self.fills = self.fills.wrapping_add(1);
-        if self.fills.is_multiple_of(4096) {
+        if self.fills.is_multiple_of(256) {
             // A survey of a large log takes seconds: Ctrl-C ends it.
-            Python::attach(|py| py.check_signals())?;
+            gate::interrupted()?;
         }
         let end = self.begins + self.window.len() as u64;
         let near = position.saturating_sub(end) < FAR;

@@ -1,12 +1,13 @@
 //! The strict pass and the digest, in steps short enough for Ctrl-C.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use magicbyte::verify::{Beside, Line, Row, broken_row};
 use magicbyte::{Damage, Digest, Entries, Next, Source};
 use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
 
 use crate::arguments;
 use crate::block::Bytestream;
@@ -41,6 +42,13 @@ struct Pass {
 pub(crate) struct Verifier {
     pass: Mutex<Pass>,
     options: magicbyte::Options,
+}
+
+impl Verifier {
+    /// Who waits for the lock lets go of the interpreter: the one who has it may want to look for Ctrl-C.
+    fn pass(&self, py: Python<'_>) -> MutexGuard<'_, Pass> {
+        self.pass.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 #[pymethods]
@@ -123,14 +131,14 @@ impl Verifier {
     }
 
     /// (epoch, first offset, last offset) of the stretches under one leader epoch.
-    fn epochs(&self) -> Vec<(i32, i64, i64)> {
-        let pass = self.pass.lock().unwrap_or_else(PoisonError::into_inner);
+    fn epochs(&self, py: Python<'_>) -> Vec<(i32, i64, i64)> {
+        let pass = self.pass(py);
         pass.verifier.epochs().iter().map(|run| (run.epoch, run.first, run.last)).collect()
     }
 
     /// What the log says of its producers so far: id → (epoch, last sequence, last offset, open since).
-    fn producers(&self) -> HashMap<i64, Producer> {
-        let pass = self.pass.lock().unwrap_or_else(PoisonError::into_inner);
+    fn producers(&self, py: Python<'_>) -> HashMap<i64, Producer> {
+        let pass = self.pass(py);
         let states = pass.verifier.producers();
         states
             .map(|it| (it.producer_id, (it.epoch, it.last_sequence, it.last_offset, it.open_since)))
@@ -139,8 +147,8 @@ impl Verifier {
 
     /// The greatest offset so far.
     #[getter]
-    fn last_offset(&self) -> Option<i64> {
-        self.pass.lock().unwrap_or_else(PoisonError::into_inner).verifier.last()
+    fn last_offset(&self, py: Python<'_>) -> Option<i64> {
+        self.pass(py).verifier.last()
     }
 
     /// The end of the partition.
@@ -149,8 +157,8 @@ impl Verifier {
     }
 
     /// (segment, file's ending, position, kind, severity, message) of the defects kept.
-    fn defects(&self) -> Vec<Found> {
-        let pass = self.pass.lock().unwrap_or_else(PoisonError::into_inner);
+    fn defects(&self, py: Python<'_>) -> Vec<Found> {
+        let pass = self.pass(py);
         let found = |d: &magicbyte::verify::Defect| {
             let names = (d.file.suffix(), d.kind.name(), d.severity.name());
             (d.segment, names.0, d.position, names.1, names.2, d.message.clone())
@@ -159,22 +167,22 @@ impl Verifier {
     }
 
     /// (kind, severity, how many) of all defects.
-    fn counts(&self) -> Vec<(&'static str, &'static str, u64)> {
-        let pass = self.pass.lock().unwrap_or_else(PoisonError::into_inner);
+    fn counts(&self, py: Python<'_>) -> Vec<(&'static str, &'static str, u64)> {
+        let pass = self.pass(py);
         let counts = pass.verifier.findings().counts();
         counts.map(|(kind, severity, count)| (kind.name(), severity.name(), count)).collect()
     }
 
     /// Entries whose checksum holds.
     #[getter]
-    fn batches(&self) -> u64 {
-        self.pass.lock().unwrap_or_else(PoisonError::into_inner).verifier.batches()
+    fn batches(&self, py: Python<'_>) -> u64 {
+        self.pass(py).verifier.batches()
     }
 
     /// Sound records.
     #[getter]
-    fn records(&self) -> u64 {
-        self.pass.lock().unwrap_or_else(PoisonError::into_inner).verifier.records()
+    fn records(&self, py: Python<'_>) -> u64 {
+        self.pass(py).verifier.records()
     }
 }
 
