@@ -76,6 +76,8 @@ fuzz: ## fuzz every target for FUZZ_SECONDS (needs cargo-fuzz and a nightly tool
 	cd rust/fuzz && for target in $$($(CARGO) +nightly fuzz list); do \
 	  $(CARGO) +nightly fuzz run "$$target" -- -max_total_time=$(FUZZ_SECONDS) || exit 1; done
 
+# The longer forms of some tests.
+test-all: export MAGICBYTE_KILLS := 50
 test-all: lint test fuzz ## lint, all tests and a round of fuzzing: what a release needs
 
 wheel: $(VENV)/.dev ## a wheel and an sdist in dist/

@@ -66,7 +66,12 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", CALLS)
 def test_ctrl_c(large: Path, tmp_path: Path, name: str) -> None:
     arguments = [large / "big-0", tmp_path / "out-0", large / "junk.bin", large / "one.bin"]
-    command = [sys.executable, "-c", SCRIPT.format(call=CALLS[name], needs_noise="noise" in CALLS[name]), *map(str, arguments)]
+    command = [
+        sys.executable,
+        "-c",
+        SCRIPT.format(call=CALLS[name], needs_noise="noise" in CALLS[name]),
+        *map(str, arguments),
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "go\n"
