@@ -17,7 +17,7 @@ import pytest
 from places import DATA, REPOSITORY
 
 FENCE = re.compile(r"^( *)```(python[^\n]*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
-PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
+PAGES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
 MOST_NOT_RUN = 24
 """Blocks of all pages that may be marked `no-run`: raised with a reason, and not by the way."""
 

@@ -6,7 +6,7 @@
 //! ```
 //! A record's fate is that of the first marker of its producer behind it; epochs don't matter, since a marker may carry
 //! a bumped one. So all that has to be known of a log is, for each producer, which stretches of offsets were aborted and
-//! which committed; neighbours of one fate are one [`Span`]. That is what a [`Survey`] gathers, from headers alone.
+//! which committed; neighbours of one fate are one `Span`. That is what a [`Survey`] gathers, from headers alone.
 //!
 //! A transaction whose marker is not there is neither: `unknown`. Kafka's consumers stop at the first such record, the
 //! *last stable offset*; so does [`Isolation::ReadCommitted`], unless told to go on past it.
