@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 
 import click
@@ -15,6 +16,15 @@ INTERRUPTED, PIPE_CLOSED = 130, 141  # as a shell names an end by SIGINT and by 
 
 #: What a segment that a broker still writes, or that it preallocated, may well end in: told, but no defect.
 TAILS = frozenset({"torn_tail", "zero_tail", "unknown_transaction"})
+
+
+#: What to do about what the system says.
+HINTS = {
+    errno.ENOENT: "nothing stands there: is the path right, from where you are? a glob stands in quotes",
+    errno.EACCES: "a broker's files belong to its user: run it as that user, or on a copy",
+    errno.ENOSPC: "what was there before is untouched; make room, or name another place",
+    errno.EEXIST: "nothing is written over: name a place that is not there yet",
+}
 
 
 def complain(message: str, hint: str | None = None, level: str = "error") -> None:
@@ -45,7 +55,7 @@ def damage(name: str, error: MagicbyteError | ValueError, hint: str | None = Non
 def unreadable(error: OSError) -> None:
     """Tells of a file that the system does not give us."""
     name = "" if error.filename is None else f"{error.filename!s}: "
-    complain(f"{name}{error.strerror or error}")
+    complain(f"{name}{error.strerror or error}", HINTS.get(error.errno or 0))
 
 
 def usage(error: click.ClickException) -> None:
