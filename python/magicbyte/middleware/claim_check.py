@@ -95,7 +95,7 @@ class ClaimCheck(HeaderMiddleware):
         allowed: Collection[str] | None = None,
         storage: Mapping[str, Any] | None = None,
         limits: Limits | None = None,
-        header: HeaderName = "magicbyte.claim",
+        header: HeaderName = "mb.claim",
         policy: Policy = "quarantine",
         quarantine: Quarantine | None = None,
     ) -> None:

@@ -308,7 +308,7 @@ class Replay(HeaderMiddleware):
         topics: Collection[str] | None = None,
         which: Literal["first", "last"] = "first",
         most: int | None = 3,
-        count_header: HeaderName = "magicbyte.replays",
+        count_header: HeaderName = "mb.replays",
         partition: bool = True,
         style: Style | None = None,
         policy: Policy = "reject",

@@ -50,7 +50,7 @@ class LargeMessages(HeaderMiddleware):
         self,
         *,
         chunk_size: int = 900_000,
-        header: HeaderName = "magicbyte.chunk",
+        header: HeaderName = "mb.chunk",
         linkedin_header: HeaderName | None = "_lm",
         limits: Limits | None = None,
         buffer: int = 64 << 20,

@@ -68,8 +68,8 @@ class Retention(HeaderMiddleware):
     def __init__(
         self,
         *,
-        ttl_header: HeaderName | None = "magicbyte.ttl",
-        expires_header: HeaderName | None = "magicbyte.expires",
+        ttl_header: HeaderName | None = "mb.ttl",
+        expires_header: HeaderName | None = "mb.expires",
         hold: Predicate | str | Callable[[Headers], Any] | None = None,
         drop: Predicate | str | Callable[[Headers], Any] | None = None,
         max_age: int | None = None,
@@ -125,6 +125,8 @@ class Retention(HeaderMiddleware):
     def post_serialize(self, record: ProducerRecord) -> ProducerRecord:
         """Gives a record its time to live, where it has none."""
         if self.set_ttl is not None and self.ttl_header is not None and self.ttl_header not in record.headers:
+            if record.headers.read_only:
+                record = record.copy()
             record.headers.add(self.ttl_header, b"%d" % self.set_ttl)
         self.counts.add("sent")
         return record

@@ -73,7 +73,7 @@ class Router(HeaderMiddleware):
         *rules: tuple[Predicate | str | Callable[..., Any], To | str],
         default: To | str | None = None,
         clusters: Mapping[str, Callable[[ProducerRecord], Any]] | None = None,
-        cluster_header: HeaderName = "magicbyte.cluster",
+        cluster_header: HeaderName = "mb.cluster",
         policy: Policy = "pass",
         quarantine: Quarantine | None = None,
     ) -> None:
@@ -125,6 +125,8 @@ class Router(HeaderMiddleware):
             out.topic, out.partition = topic, partition
             send(out)
             return []
+        if record.headers.read_only:
+            record = record.copy()
         # The cluster is not the record's own to say.
         if where.cluster is not None:
             record.headers.remove(self.cluster_header).add(self.cluster_header, where.cluster.encode())

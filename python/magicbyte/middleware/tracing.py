@@ -114,6 +114,8 @@ class Tracing(HeaderMiddleware):
 
         Where nothing is being traced, a context that the record has already is continued: so a mirror keeps traces whole.
         """
+        if record.headers.read_only:
+            record = record.copy()
         current = otel_context.get_current()
         if not trace.get_current_span(current).get_span_context().is_valid:
             current = self.context(record.headers, current)

@@ -77,9 +77,9 @@ class Trail(HeaderMiddleware):
         visits: int = 1,
         most: int = 64,
         loops: Policy = "reject",
-        header: HeaderName = "magicbyte.trail",
-        audit_header: HeaderName = "magicbyte.audit",
-        delete_header: HeaderName = "magicbyte.deleted",
+        header: HeaderName = "mb.trail",
+        audit_header: HeaderName = "mb.audit",
+        delete_header: HeaderName = "mb.deleted",
         clock: Callable[[], int] = now,
         new_id: Callable[[], UUID] = uuid.uuid4,
         policy: Policy = "pass",
@@ -141,6 +141,8 @@ class Trail(HeaderMiddleware):
             return self._looping.bad(record, outcome, detail)
         if outcome == "broken" and self.policy != "pass":
             return self.bad(record, outcome, detail)
+        if record.headers.read_only:
+            record = record.copy()
         time = self.clock()
         record.headers.add(self.header, Hop(self.who, time, cluster=self.cluster, topic=record.topic).to_bytes())
         if self.audit and self.audit_header not in record.headers:

@@ -186,7 +186,7 @@ def check_received(records: list[mb.ConsumerRecord]) -> None:
     assert payloads(records) == expected(set(ALL))
     for record in records:
         assert record.headers.last["mb.principal"] == b"shop" and "mb.auth" not in record.headers
-        assert not quarantined(record) and record.headers.last["magicbyte.ttl"] == b"%d" % DAY
+        assert not quarantined(record) and record.headers.last["mb.ttl"] == b"%d" % DAY
 
 
 def test_through_a_real_broker_and_back(
@@ -241,9 +241,9 @@ def test_the_headers_in_the_segment(segment: Path, place: Path) -> None:
     for key, headers in first.items():  # what the first chunk keeps
         assert event_of(by_key[key][0]).source == "/shop", key
         assert re.fullmatch(rb"00-[0-9a-f]{32}-[0-9a-f]{16}-0[13]", headers["traceparent"] or b"")
-        trail = headers["magicbyte.trail"] or b""
+        trail = headers["mb.trail"] or b""
         assert trail[:2] == b"\1\0" and trail.endswith(b"\4shop\0\0\2eu" + bytes([len(TOPIC)]) + TOPIC.encode())
-        assert len(headers["magicbyte.audit"] or b"") > 17 and headers["magicbyte.ttl"] == b"%d" % DAY
+        assert len(headers["mb.audit"] or b"") > 17 and headers["mb.ttl"] == b"%d" % DAY
         encrypted = headers.get("mb.enc")
         assert (encrypted is None) == (key == b"k4")
         assert encrypted is None or (encrypted[:5] == b"\1\1\3\1m" and len(encrypted) == 5 + 2 + 40 + 12)
@@ -256,10 +256,10 @@ def test_the_headers_in_the_segment(segment: Path, place: Path) -> None:
         b"k4": None,
     }
     assert first[b"k1"]["content-encoding"] == b"zstd" and "content-encoding" not in first[b"k0"]
-    assert all("magicbyte.chunk" in record.headers for record in by_key[b"k2"])
-    claim = Claim.from_bytes(first[b"k3"]["magicbyte.claim"])
+    assert all("mb.chunk" in record.headers for record in by_key[b"k2"])
+    claim = Claim.from_bytes(first[b"k3"]["mb.claim"])
     assert claim.url.startswith(f"file://{place}/payloads") and by_key[b"k3"][0].value == b""
-    assert by_key[b"k4"][0].tombstone and (first[b"k4"]["magicbyte.deleted"] or b"").endswith(b"\4shop")
+    assert by_key[b"k4"][0].tombstone and (first[b"k4"]["mb.deleted"] or b"").endswith(b"\4shop")
     assert all(b"small and plain" not in (record.value or b"") for record in stored)
 
 

@@ -30,7 +30,7 @@ def claim(url: str, value: bytes = VALUE, size: int | None = None) -> bytes:
 
 
 def record(header: bytes | None) -> mb.ConsumerRecord:
-    return mb.ConsumerRecord("t", 0, 1, 5, 0, b"k", b"", [("own", None), ("magicbyte.claim", header)])
+    return mb.ConsumerRecord("t", 0, 1, 5, 0, b"k", b"", [("own", None), ("mb.claim", header)])
 
 
 def test_the_bytes_of_the_header() -> None:
@@ -58,7 +58,7 @@ def test_there_and_back_through_files(tmp_path: Path) -> None:
 def test_memory_is_a_storage_too() -> None:
     there = checked("memory://claims")
     sent = there.post_serialize(mb.ProducerRecord("a/../b", VALUE))
-    assert Claim.from_bytes(sent.headers.get("magicbyte.claim")[0]).url.startswith("memory://claims/a____b/")
+    assert Claim.from_bytes(sent.headers.get("mb.claim")[0]).url.startswith("memory://claims/a____b/")
     [read] = mb.decode(mb.encode([sent]))
     assert there.pre_deserialize(read).value == VALUE
 
@@ -112,7 +112,7 @@ def test_what_is_there_must_be_what_was_claimed(tmp_path: Path) -> None:
     assert outcome(claim(where)[:40]) == {"broken": 1}
     assert outcome(None) == {"broken": 1}
     both = record(claim(where))
-    both.headers.add("magicbyte.claim", claim(where + "y"))
+    both.headers.add("mb.claim", claim(where + "y"))
     assert checked(tmp_path.as_uri(), policy="reject").pre_deserialize(both) == ()
 
 

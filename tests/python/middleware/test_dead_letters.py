@@ -87,9 +87,7 @@ def test_an_exception_brings_its_class_its_cause_and_its_trace() -> None:
 def test_every_encoding_goes_back(headers: Any) -> None:
     dead = mb.ConsumerRecord("dlt", 0, 7, 1_769_860_800_000, 0, b"k", b"v", [("own", None), *headers])
     [back] = replay([dead])
-    assert back == mb.ProducerRecord(
-        "orders", b"v", b"k", [("own", None), ("magicbyte.replays", b"1")], 2, 1_769_860_800_000
-    )
+    assert back == mb.ProducerRecord("orders", b"v", b"k", [("own", None), ("mb.replays", b"1")], 2, 1_769_860_800_000)
 
 
 def test_several_failures_have_several_origins() -> None:
@@ -125,8 +123,8 @@ def test_a_record_does_not_go_round_for_ever() -> None:
         ([("kafka_dlt-original-topic", b"\xff")], "no origin"),
         ([("kafka_dlt-original-offset", b"5")], "no origin"),
         ([("kafka_dlt-original-topic", b"__consumer_offsets")], "not allowed"),
-        ([*SPRING_BYTES, ("magicbyte.replays", b"-1")], "too often"),
-        ([*SPRING_BYTES, ("magicbyte.replays", None)], "too often"),
+        ([*SPRING_BYTES, ("mb.replays", b"-1")], "too often"),
+        ([*SPRING_BYTES, ("mb.replays", None)], "too often"),
     ],
 )
 def test_bad_dead_letters_are_told(headers: Any, outcome: str) -> None:
@@ -176,7 +174,7 @@ def test_over_a_log_and_back() -> None:
     ]
 
 
-NAMES = [name for name, _ in SPRING_BYTES + CONNECT_BYTES] + ["magicbyte.replays", "own"]
+NAMES = [name for name, _ in SPRING_BYTES + CONNECT_BYTES] + ["mb.replays", "own"]
 FAR = [b"9" * 19, b"\x7f" * 8, b"140737488355328"]
 KNOWN = [value for _, value in SPRING_BYTES + CONNECT_BYTES]
 VALUES = st.none() | st.binary(max_size=12) | st.sampled_from([*FAR, *KNOWN])

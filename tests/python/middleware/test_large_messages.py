@@ -65,13 +65,13 @@ def test_the_first_chunk_keeps_the_headers() -> None:
     first, second, third = sliced(b"0123456789abcdefghijXYZ", timestamp=5)
     assert [one.value for one in (first, second, third)] == [b"0123456789", b"abcdefghij", b"XYZ"]
     assert [[h.key for h in one.headers] for one in (first, second, third)] == [
-        ["own", "magicbyte.chunk"],
-        ["magicbyte.chunk"],
-        ["magicbyte.chunk"],
+        ["own", "mb.chunk"],
+        ["mb.chunk"],
+        ["mb.chunk"],
     ]
     assert {one.key for one in (first, second, third)} == {b"k"}
     [whole] = sliced(b"0123456789")
-    assert "magicbyte.chunk" not in whole.headers
+    assert "mb.chunk" not in whole.headers
 
 
 @pytest.mark.parametrize("key, partition", [(b"k", None), (None, None), (None, 0), (b"", 0)])
@@ -154,10 +154,10 @@ def test_messages_expire_by_offsets() -> None:
 
 def test_forged_and_contradicting_chunks() -> None:
     first, second, third = received(sliced(b"a" * 25))
-    said = Chunk.from_bytes(first.headers.get("magicbyte.chunk")[0])
+    said = Chunk.from_bytes(first.headers.get("mb.chunk")[0])
 
     def with_chunk(record: mb.ConsumerRecord, data: bytes | None, **changes: Any) -> mb.ConsumerRecord:
-        return record.replace(headers=[("magicbyte.chunk", data)], **changes)
+        return record.replace(headers=[("mb.chunk", data)], **changes)
 
     glue = large(policy="reject")
     glue.pre_deserialize(first)
@@ -224,9 +224,7 @@ def test_tasks_get_options_and_an_empty_buffer() -> None:
 PIECES = sliced(b"0123456789" * 2 + b"x") + sliced(b"y" * 11, None)
 LM = [segment(kind, n, 2, b"ab", 4) for kind in (0, 2) for n in range(2)]
 HEADERS = st.sampled_from([one.headers.to_list() for one in [*PIECES, *LM]] + [[], [("own", None)]])
-FORGED = st.lists(
-    st.tuples(st.sampled_from(["magicbyte.chunk", "_lm"]), st.none() | st.binary(max_size=40)), max_size=2
-)
+FORGED = st.lists(st.tuples(st.sampled_from(["mb.chunk", "_lm"]), st.none() | st.binary(max_size=40)), max_size=2)
 VALUES = st.sampled_from([one.value for one in [*PIECES, *LM]]) | st.none() | st.binary(max_size=12)
 RECORDS = st.sampled_from([(one.value, one.headers.to_list()) for one in [*PIECES, *LM]]) | st.tuples(
     VALUES, HEADERS | FORGED

@@ -52,25 +52,25 @@ def plain(records: Any) -> Any:
         ([], NOW - 100, "kept"),
         ([], NOW - 5000, "expired"),
         ([], -1, "kept"),
-        ([("magicbyte.ttl", b"100")], NOW - 100, "expired"),
-        ([("magicbyte.ttl", b"101")], NOW - 100, "kept"),
-        ([("magicbyte.ttl", b"9000")], NOW - 5000, "kept"),
-        ([("magicbyte.ttl", struct.pack(">q", 50))], NOW - 100, "expired"),
-        ([("magicbyte.ttl", b"9" * 18)], NOW - 5000, "kept"),
-        ([("magicbyte.expires", b"%d" % NOW)], NOW, "expired"),
-        ([("magicbyte.expires", b"%d" % (NOW + 1)), ("magicbyte.ttl", b"1")], NOW - 2, "expired"),
-        ([("magicbyte.expires", b"%d" % (NOW + 1))], -1, "kept"),
-        ([("hold", None), ("magicbyte.ttl", b"1")], 0, "held"),
-        ([("hold", None), ("magicbyte.ttl", b"what")], 0, "held"),
+        ([("mb.ttl", b"100")], NOW - 100, "expired"),
+        ([("mb.ttl", b"101")], NOW - 100, "kept"),
+        ([("mb.ttl", b"9000")], NOW - 5000, "kept"),
+        ([("mb.ttl", struct.pack(">q", 50))], NOW - 100, "expired"),
+        ([("mb.ttl", b"9" * 18)], NOW - 5000, "kept"),
+        ([("mb.expires", b"%d" % NOW)], NOW, "expired"),
+        ([("mb.expires", b"%d" % (NOW + 1)), ("mb.ttl", b"1")], NOW - 2, "expired"),
+        ([("mb.expires", b"%d" % (NOW + 1))], -1, "kept"),
+        ([("hold", None), ("mb.ttl", b"1")], 0, "held"),
+        ([("hold", None), ("mb.ttl", b"what")], 0, "held"),
         ([("env", b"test")], NOW, "expired"),
-        ([("magicbyte.ttl", b"what")], 0, "broken"),
-        ([("magicbyte.ttl", b"letters.")], 0, "broken"),
-        ([("magicbyte.ttl", b"\0\0\0\1")], 0, "broken"),
-        ([("magicbyte.ttl", None)], 0, "broken"),
-        ([("magicbyte.ttl", b"-1")], 0, "broken"),
-        ([("magicbyte.ttl", b"5")], -1, "broken"),
-        ([("magicbyte.ttl", b"5"), ("magicbyte.ttl", b"6")], NOW, "broken"),
-        ([("magicbyte.ttl", b"5"), ("magicbyte.ttl", b"5")], NOW, "kept"),
+        ([("mb.ttl", b"what")], 0, "broken"),
+        ([("mb.ttl", b"letters.")], 0, "broken"),
+        ([("mb.ttl", b"\0\0\0\1")], 0, "broken"),
+        ([("mb.ttl", None)], 0, "broken"),
+        ([("mb.ttl", b"-1")], 0, "broken"),
+        ([("mb.ttl", b"5")], -1, "broken"),
+        ([("mb.ttl", b"5"), ("mb.ttl", b"6")], NOW, "broken"),
+        ([("mb.ttl", b"5"), ("mb.ttl", b"5")], NOW, "kept"),
     ],
 )
 def test_what_is_retained(headers: Any, timestamp: int, outcome: str) -> None:
@@ -82,12 +82,10 @@ def test_what_is_retained(headers: Any, timestamp: int, outcome: str) -> None:
 
 
 def test_broken_headers_by_policy() -> None:
-    one = record([("magicbyte.ttl", b"what")])
+    one = record([("mb.ttl", b"what")])
     marked = Retention(policy="quarantine").pre_deserialize(one)
-    assert quarantined(marked) == [
-        "Retention: broken, magicbyte.ttl: 4 bytes, neither digits nor an int64 of milliseconds"
-    ]
-    assert Retention(policy="reject").pre_deserialize(record([("magicbyte.ttl", b"what")])) == ()
+    assert quarantined(marked) == ["Retention: broken, mb.ttl: 4 bytes, neither digits nor an int64 of milliseconds"]
+    assert Retention(policy="reject").pre_deserialize(record([("mb.ttl", b"what")])) == ()
     with pytest.raises(ValueError, match="null"):
         milliseconds(None)
     with pytest.raises(ValueError, match="0 or more"):
@@ -99,17 +97,16 @@ def test_broken_headers_by_policy() -> None:
 def test_the_sending_side_gives_a_time_to_live() -> None:
     retention = Retention(set_ttl=500)
     sent = [
-        retention.post_serialize(mb.ProducerRecord("t", b"v", headers=headers))
-        for headers in ((), [("magicbyte.ttl", b"1")])
+        retention.post_serialize(mb.ProducerRecord("t", b"v", headers=headers)) for headers in ((), [("mb.ttl", b"1")])
     ]
-    assert [one.headers.get("magicbyte.ttl") for one in sent] == [[b"500"], [b"1"]]
+    assert [one.headers.get("mb.ttl") for one in sent] == [[b"500"], [b"1"]]
     assert pickle.loads(pickle.dumps(retention)).set_ttl == 500
 
 
 TIMES = st.none() | st.sampled_from(
     [b"1", b"100", b"999950", b"9" * 18, b"", b"x", b"letters.", struct.pack(">q", 7), b"\xff" * 8]
 )
-LIVES = st.lists(st.tuples(st.sampled_from(["magicbyte.ttl", "magicbyte.expires", "hold", "env"]), TIMES), max_size=4)
+LIVES = st.lists(st.tuples(st.sampled_from(["mb.ttl", "mb.expires", "hold", "env"]), TIMES), max_size=4)
 
 
 @given(st.lists(st.tuples(LIVES, st.sampled_from([-1, 0, NOW - 50, NOW - 5000])), max_size=8), POLICIES, st.booleans())

@@ -81,7 +81,7 @@ def test_inline_around_a_producer() -> None:
 
     assert out() == [("orders", 4, [])]
     assert out(("region", b"us")) == [] and [(one.topic, one.partition) for one in in_us] == [("orders-us", None)]
-    assert out(("region", b"ap")) == [("orders", 4, ["region", "magicbyte.cluster"])]
+    assert out(("region", b"ap")) == [("orders", 4, ["region", "mb.cluster"])]
     assert out(("tenant", b"test-7")) == []
     assert out(("vip", b"")) == [("vip", 0, ["vip"])]
     assert out(("x-debug", b""), ("vip", b"")) == [

@@ -119,11 +119,11 @@ def test_deletions_say_who_and_when() -> None:
     gone, kept = trail.post_serialize(sent(None)), trail.post_serialize(sent())
     assert trail.deletion_of(gone.headers) == Deletion("gdpr-job", clock())
     assert trail.deletion_of(kept.headers) is None
-    assert trail.deletion_of(mb.Headers([("magicbyte.deleted", b"\x02")])) is None
+    assert trail.deletion_of(mb.Headers([("mb.deleted", b"\x02")])) is None
 
 
 def test_broken_trails_stay_and_the_way_goes_on() -> None:
-    record = sent(headers=[("magicbyte.trail", b"\x01\x00cut")])
+    record = sent(headers=[("mb.trail", b"\x01\x00cut")])
     trail = Trail("a", cluster="eu")
     trail.post_serialize(record)
     path = trail.path(record.headers)
@@ -140,7 +140,7 @@ GOOD = [Hop("w", 5, cluster=cluster, topic=topic).to_bytes() for cluster in ("eu
 OUT = Hop("é", 5, "eu", "t", 1, 2).to_bytes()
 BYTES = st.sampled_from([*GOOD, OUT, b"\x01\x00" + bytes(6) + b"\0\0\0\x03eut"]) | st.binary(max_size=30)
 VALUES = st.none() | BYTES | BYTES.flatmap(lambda data: st.integers(0, len(data)).map(lambda cut: data[:cut]))
-HEADERS = st.lists(st.tuples(st.sampled_from(["magicbyte.trail", "magicbyte.audit", "own"]), VALUES), max_size=5)
+HEADERS = st.lists(st.tuples(st.sampled_from(["mb.trail", "mb.audit", "own"]), VALUES), max_size=5)
 POLICIES = st.sampled_from(["pass", "quarantine", "reject"])
 
 
