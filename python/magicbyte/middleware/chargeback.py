@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from magicbyte.vocabulary import decode
 
-from ._base import AnyRecord, HeaderMiddleware
+from ._base import AnyRecord, HeaderMiddleware, HeaderName, header_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,15 +33,16 @@ class ChargeBack(HeaderMiddleware):
     """Counts by groups.
 
     Args:
-        by: names of headers, or ``topic``: what a group is. The last header of a name counts.
+        given: names of headers, or ``topic``: what a group is. The last header of a name counts.
         groups: how many groups there may be: values of headers are chosen by who sends. What comes later is ``(others)``.
 
     A value that is no UTF-8 is grouped by its hex digits, a longer one by its first hundred characters; without the header the
     group's field is None. Numbers of known conventions are read in any encoding.
     """
 
-    def __init__(self, *by: str, groups: int = 10_000) -> None:
+    def __init__(self, *given: HeaderName, groups: int = 10_000) -> None:
         super().__init__()
+        by = tuple(header_name(name) for name in given)
         if not by or len(set(by)) < len(by) or set(by) & set(SUMS):
             raise ValueError(f"by names headers, each once, and none of {', '.join(SUMS)}")
         self.by, self.groups = by, groups

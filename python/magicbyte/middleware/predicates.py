@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from magicbyte._core import Headers
 
+from ._base import HeaderName, header_name
+
 if TYPE_CHECKING:
     from ._arrow import HeaderColumn
 
@@ -81,9 +83,12 @@ class _Not(Predicate):
 
 @dataclass(frozen=True)
 class _Value(Predicate):
-    """Asks the values of one header."""
+    """Asks the values of one header, given by its name or as (registry, id)."""
 
-    name: str
+    name: HeaderName
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", header_name(self.name))
 
     def holds(self, value: bytes | None) -> bool:
         raise NotImplementedError
@@ -93,7 +98,7 @@ class _Value(Predicate):
         raise NotImplementedError
 
     def __call__(self, headers: Headers) -> bool:
-        return any(self.holds(value) for value in headers.get(self.name))
+        return any(self.holds(value) for value in headers.get(header_name(self.name)))
 
     def mask(self, column: HeaderColumn) -> Any:
         import numpy as np
@@ -102,7 +107,7 @@ class _Value(Predicate):
 
         from ._arrow import binary
 
-        found = column.named(self.name)
+        found = column.named(header_name(self.name))
         held = pc.fill_null(self.hold(binary(column.values).take(pa.array(found))), False)
         rows = np.zeros(column.rows, dtype=bool)
         rows[column.parents[found[held.to_numpy(zero_copy_only=False)]]] = True
@@ -144,6 +149,7 @@ class one_of(_Value):
     values: frozenset[bytes]
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "values", frozenset(self.values))
 
     def holds(self, value: bytes | None) -> bool:
@@ -181,6 +187,7 @@ class matches(_Value):
     pattern: str
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         re.compile(self.pattern)
 
     def holds(self, value: bytes | None) -> bool:

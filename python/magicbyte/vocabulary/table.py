@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 
-from . import kinds
+from . import kinds, own
 from .values import Decoder, boolean, choice, integer, json_value, text, time
 
 __all__ = ["CONVENTIONS", "Convention", "convention_of", "register"]
@@ -167,7 +167,28 @@ KAFKA_BACKUP = Convention(
     },
 )
 
+MAGICBYTE = Convention(
+    "magicbyte",
+    {
+        "mb.trail": own.of("_trail_bytes", "Hop"),
+        "mb.audit": own.of("_trail_bytes", "Audit"),
+        "mb.deleted": own.of("_trail_bytes", "Deletion"),
+        "mb.chunk": own.of("_chunks", "Chunk"),
+        "mb.claim": own.claim,
+        "mb.sig": own.signature,
+        "mb.enc": own.encryption,
+        "mb.auth": own.token,
+        "mb.ttl": integer(8, least=0),
+        "mb.expires": integer(8, least=0),
+        "mb.replays": integer(4, least=0),
+        "mb.cluster": text,
+        "mb.principal": text,
+        "magicbyte.quarantine": text,
+    },
+)
+
 CONVENTIONS: tuple[Convention, ...] = (
+    MAGICBYTE,
     W3C,
     ELASTIC,
     B3,

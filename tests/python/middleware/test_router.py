@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import magicbyte as mb
+from magicbyte.ids import HeaderIds
 from magicbyte.interceptors import Chain
 from magicbyte.middleware.predicates import as_predicate, at_least, custom, equals, has, matches, one_of, starts_with
 from magicbyte.middleware.router import DROP, Router, To
@@ -47,6 +48,9 @@ def test_what_predicates_say() -> None:
     assert at_least("n", 5, binary=True)(headers) and not at_least("n", 5)(headers)
     assert pickle.loads(pickle.dumps(has("a") & ~equals("b", b"x")))(headers)
     assert as_predicate("a")(headers) and not as_predicate(lambda headers: "x" in headers)(headers)
+    ids = HeaderIds()
+    ids.reserve_private(1, 9)
+    assert has((ids, 5))(mb.Headers([(ids.name_of(5), None)])) and not has((ids, 6))(headers)
     with pytest.raises(TypeError, match="not 5"):
         as_predicate(5)  # type: ignore[arg-type]
 

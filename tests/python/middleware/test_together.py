@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import magicbyte as mb
+from magicbyte.interceptors import Chain
 from magicbyte.middleware import quarantined
 from magicbyte.middleware.large_messages import Chunk
 from magicbyte.middleware.trail import Trail
@@ -166,3 +167,33 @@ def test_forged_headers_break_nothing(forged: Any, value: bytes | None, turn: in
     out = list(back([record]))
     expired = every["retention"][1].counts["expired"]
     assert len(out) == 1 or expired
+
+
+@given(st.lists(st.tuples(FORGED, st.none() | st.binary(max_size=20)), max_size=5))
+def test_dead_letters_over_arrow(rows: Any) -> None:
+    """A quarantine of one's own gets bad rows as records, and what it answers stands in their place."""
+    pytest.importorskip("pyarrow")
+    made = [mb.ProducerRecord(TOPIC, value, b"k", forged, timestamp=5) for forged, value in rows]
+    data = b"".join(mb.encode_batches(made))
+    for name in (
+        "tracing",
+        "trail",
+        "retention",
+        "compaction",
+        "claim check",
+        "large messages",
+        "signing",
+        "encryption",
+    ):
+        one, other = pairs("memory://together")[name][1], pairs("memory://together")[name][1]
+        got = [
+            (row["topic"], row["value"], [(h["key"], h["value"]) for h in row["headers"]])
+            for batch in one.arrow(mb.decode_arrow(data, topic=TOPIC, partition=0).to_batches())
+            for row in batch.to_pylist()
+        ]
+        want = [
+            (record.topic, record.value, record.headers.to_list())
+            for record in Chain(other, errors="raise")(mb.decode(data, topic=TOPIC, partition=0))
+        ]
+        assert got == want, name
+        assert dict(one.counts) == dict(other.counts), name

@@ -302,3 +302,37 @@ def test_arrow_says_what_records_say(rows: list[Any]) -> None:
             shown.append({**one._asdict(), "value": text})
         want.append(shown)
     assert got == want
+
+
+def test_headers_of_our_own_middlewares() -> None:
+    """Read without the libraries that their middlewares need; what those write is read here."""
+    pytest.importorskip("cryptography")
+    from magicbyte.middleware._chunks import Chunk
+    from magicbyte.middleware._claims import Claim
+    from magicbyte.middleware.auth import TokenIssuer
+    from magicbyte.middleware.encryption import Encryption, LocalKeyProvider
+    from magicbyte.middleware.keys import Ed25519Key, KeyRing
+    from magicbyte.middleware.signing import Signing
+    from magicbyte.middleware.trail import Trail
+    from magicbyte.vocabulary.own import EncryptionHead, SignatureHead, TokenHead
+
+    keys = KeyRing({"ed": Ed25519Key(private=bytes(32))})
+    record = mb.ProducerRecord("orders", b"v", b"k", [("a", b"1")])
+    for one in (
+        Trail("shop", cluster="eu", clock=lambda: 5),
+        Encryption(provider=LocalKeyProvider({"m1": bytes(32)})),
+        Signing(keys=keys, sign_with="ed", headers=("a", "b"), bind_topic=True),
+        TokenIssuer(keys=keys, sign_with="ed", principal="shop"),
+    ):
+        record = one.post_serialize(record)
+    said = {one.key: one for one in vocabulary.decode_headers(record.headers)}
+    assert all(one.convention == "magicbyte" for key, one in said.items() if key.startswith("mb."))
+    assert (said["mb.trail"].value.who, said["mb.trail"].value.cluster) == ("shop", "eu")
+    assert said["mb.sig"].value == SignatureHead("Ed25519", "ed", ("a", "b"), True)
+    assert said["mb.enc"].value == EncryptionHead("AES-256-GCM", "m1", True, True)
+    token = said["mb.auth"].value
+    assert token == TokenHead("Ed25519", "ed", "shop", "orders", token.issued, token.issued + 600_000)
+    chunk, claim = Chunk(GUID, 0, 2, 9, 1), Claim("s3://b/k", 5, bytes(32))
+    assert decode("mb.chunk", chunk.to_bytes()).value == chunk
+    assert decode("mb.claim", claim.to_bytes()).value == claim
+    assert decode("mb.sig", b"\x01\x02") == Decoded(None, "bytes", "cut at byte 2")
