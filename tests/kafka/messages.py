@@ -1,6 +1,6 @@
 """Writes python/magicbyte/topics/messages.json from the message definitions in a broker's jars.
 
-    python tests/kafka/messages.py DIRECTORY_OF_JARS
+    python tests/kafka/messages.py DIRECTORY_OF_JARS [FILE]
 
 Apache Kafka describes the records of its own topics in JSON files, which its jars carry. What a reader needs of them
 (names, types, versions, tags, defaults) is kept here in a compact form; a new Kafka is one run of this script.
@@ -56,7 +56,7 @@ def field(given: dict[str, Any], structs: dict[str, Any]) -> list[Any]:
     return [name, given["type"], given.get("versions", given.get("taggedVersions")), *([more] if more else [])]
 
 
-def main(jars: Path) -> None:
+def main(jars: Path, target: Path = TARGET) -> None:
     groups: dict[str, dict[str, Any]] = {}
     for jar, folder, group in ROOMS:
         [path] = jars.glob(f"{jar}-[0-9]*.jar")
@@ -81,7 +81,7 @@ def main(jars: Path) -> None:
             rows = ",\n".join(f'   "{key}": {json.dumps(found[key])}' for key in sorted(found, key=_order))
             parts.append(f'  "{role}": {{\n{rows}\n  }}')
         lines.append(f' "{group}": {{\n' + ",\n".join(parts) + "\n }")
-    TARGET.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    target.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 def _order(key: str) -> tuple[int, str]:
@@ -89,4 +89,4 @@ def _order(key: str) -> tuple[int, str]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(*map(Path, sys.argv[1:3]))

@@ -32,9 +32,9 @@ GROUPS = {
     "__cluster_metadata": "metadata",
     "__remote_log_metadata": "remote",
 }
-# Values without a key of their own, framed as KIP-595 says: frame version, number, version.
+# Values without a key of their own, framed as KIP-631 says: frame version, number, version.
 _FRAMED = frozenset({"metadata", "remote"})
-_FRAME = {"metadata": (0, 1), "remote": (0,)}
+_FRAME_VERSIONS = (0, 1)  # 0: a preview's
 
 _CONTROL = {
     "LEADER_CHANGE": "LeaderChangeMessage",
@@ -121,7 +121,7 @@ def _framed(key: bytes | None, value: bytes | None, group: str) -> Decoded:
         return Decoded("", -1, error="a record without a value")
     reader = Reader(value)
     frame = reader.unsigned_varint()
-    if frame not in _FRAME[group]:
+    if frame not in _FRAME_VERSIONS:
         return Decoded("", -1, error=f"a frame of the unknown version {frame}")
     number, version = reader.unsigned_varint(), reader.unsigned_varint()
     kind = find(group, "value", number)

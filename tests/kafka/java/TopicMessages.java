@@ -29,10 +29,14 @@ public class TopicMessages {
         coordinator("offsets", "org.apache.kafka.coordinator.group.generated");
         coordinator("transactions", "org.apache.kafka.coordinator.transaction.generated");
         coordinator("shares", "org.apache.kafka.coordinator.share.generated");
-        var types = Class.forName("org.apache.kafka.common.metadata.MetadataRecordType");
+        framed("metadata", "org.apache.kafka.common.metadata");
+        framed("remote", "org.apache.kafka.server.log.remote.metadata.storage.generated");
+    }
+
+    static void framed(String group, String where) throws Exception {
+        var types = Class.forName(where + ".MetadataRecordType");
         for (Object type : types.getEnumConstants()) {
-            var message = (ApiMessage) types.getMethod("newMetadataRecord").invoke(type);
-            versions("metadata", "value", message);
+            versions(group, "value", (ApiMessage) types.getMethod("newMetadataRecord").invoke(type));
         }
     }
 

@@ -79,3 +79,18 @@ def test_a_delete_an_unknown_type_and_a_foreign_topic() -> None:
     assert newer.name == "OffsetCommit" and newer.error == "OffsetCommitValue of version 9; known are 0 to 4"
     with pytest.raises(ValueError, match="none of Kafka's own topics"):
         topics.decode(mb.ConsumerRecord("orders", 0, 1, 2, 0, b"", b""))
+
+
+def test_remote_log_metadata_as_kafka_frames_it() -> None:
+    # Written by Kafka 4.4's RemoteLogMetadataSerde.
+    data = bytes.fromhex(
+        "010000076f72646572730000000000000001000000000000000200000003000000000000000005000000000000000600000000000000000a"
+        "0000000000000014000000070000018bcfe568000000018bcfe568010200000000000000000000000a0000000400000000"
+    )
+    found = topics.decode(mb.ConsumerRecord("__remote_log_metadata", 0, 1, 2, 0, None, data))
+    assert (found.name, found.number, found.version, found.error) == ("RemoteLogSegmentMetadataRecord", 0, 0, None)
+    assert found.value is not None
+    assert (found.value["startOffset"], found.value["endOffset"], found.value["segmentSizeInBytes"]) == (10, 20, 1024)
+    assert found.value["remoteLogSegmentId"]["topicIdPartition"] == {
+        "name": "orders", "id": "AAAAAAAAAAEAAAAAAAAAAg", "partition": 3,
+    }  # fmt: skip
