@@ -93,7 +93,7 @@ licences: ## THIRD-PARTY.md anew: what is linked, and its licences
 	$(BIN)/python scripts/licences.py
 
 docs: $(VENV)/.docs ## the documentation as a site in site/, every warning an error
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 docs-serve: $(VENV)/.docs ## the same, on this machine's port 8000, built anew at each change
 	$(BIN)/mkdocs serve
