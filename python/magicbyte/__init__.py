@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from .log import Log, Segment
     from .raw import decode, decode_arrow, decode_batches, verify
     from .records import ProducerRecord
-    from .recovery import Lost, Recovered, recover
+    from .recovery import Filled, Lost, Recovered, recover
+    from .replicas import Replica
     from .writer import Writer, convert_partition
 
 # Where each name is from: imported when it is first asked for, so that `import magicbyte` costs next to nothing.
@@ -40,7 +41,8 @@ _MODULES = {
     "log": "Log Segment",
     "raw": "decode decode_arrow decode_batches verify",
     "records": "ProducerRecord",
-    "recovery": "Lost Recovered recover",
+    "recovery": "Filled Lost Recovered recover",
+    "replicas": "Replica",
     "writer": "Writer convert_partition",
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names.split()}
@@ -55,6 +57,7 @@ __all__ = [
     "Defect",
     "Difference",
     "Digest",
+    "Filled",
     "Header",
     "Headers",
     "IllegalStateError",
@@ -67,6 +70,7 @@ __all__ = [
     "Record",
     "RecordBatch",
     "Recovered",
+    "Replica",
     "Report",
     "Scan",
     "Segment",

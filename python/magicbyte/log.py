@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from . import _seek
 from ._layout import UNKNOWN, Found, Segment, beside, find, in_order, joined
-from .replicas import Replica, resolve
+from ._overlap import Bounds, bounds
+from .replicas import Replica, checkpoint, resolve
 
 if TYPE_CHECKING:
     from ._core import ConsumerRecord, LedgerRow, Limits, Part, Reader, RecordBatch, Scan, Transactions
@@ -60,7 +61,9 @@ class Log:
         mmap: map the files instead of reading them, with the caller's word that they stay as they are meanwhile.
         replicas: of several paths that hold copies of one partition, which is read: ``lineage``, the one that the leader
             epochs of their checkpoints prove right (KIP-101, KIP-279); ``longest``; ``first``. ``None`` takes the lineage
-            where every copy has its checkpoint. ``replicas`` of the log says what was decided, and what is a fork.
+            where every copy has its checkpoint. ``replicas`` of the log says what was decided, and what is a fork. Once
+            named, the rule also decides between segments of one directory that hold the same offsets, which are read
+            as they are otherwise (``verify`` names them).
 
     Raises:
         ValueError: several copies of one partition, and no rule that decides between them.
@@ -103,6 +106,13 @@ class Log:
         if self._data is None:
             chosen, copies = resolve(found.segments, replicas, self.end_offset)
         self.segments: list[Segment] = in_order(chosen)
+        self.bounds: Bounds = {}
+        """By path, the offsets that a segment gives, where ``replicas`` was named and segments overlap."""
+        if replicas is not None and self._data is None:
+            for _, group in groupby(self.segments, lambda it: (it.topic, it.partition)):
+                own = list(group)
+                known = checkpoint(os.path.dirname(os.path.abspath(own[0].path)))
+                self.bounds |= bounds(own, replicas, *known, format, self.end_offset)
         """The segments, in the order of (topic, partition, base offset)."""
         self.left_out: list[tuple[str, str]] = found.left_out
         """Paths that look like a part of the log and are not read, each with the reason."""
@@ -299,13 +309,19 @@ class Log:
         self, segment: Segment, following: Segment | None, wanted: tuple[int | None, int | None], since: int | None
     ) -> Stretch | None:
         """The bytes of a segment that can hold what is wanted; ``None`` if it can't hold any."""
-        first, end = wanted
+        first, end = _meet(wanted, self.bounds.get(segment.path, (None, None)))
         start, stop = 0, None
         if segment.base_offset >= 0:
             # A segment ends where the next one begins, and begins where its name says.
             if end is not None and segment.base_offset >= end:
                 return None
-            if first is not None and following is not None and segment.base_offset < following.base_offset <= first:
+            overlaps = segment.path in self.bounds
+            if (
+                first is not None
+                and following is not None
+                and not overlaps
+                and (segment.base_offset < following.base_offset <= first)
+            ):
                 return None
             if first is not None and first > segment.base_offset:
                 start = _seek.start_of_offset(segment, first, self.format)
@@ -343,6 +359,13 @@ class Log:
         one = f"{names[0][0]}-{names[0][1]}" if len(names) == 1 else f"{topics} topics, {len(names)} partitions"
         what = repr(self.source) if self._data is None else "bytes"
         return f"<Log {what}: {one}, {len(self.segments)} segments, {self.size:,} bytes>"
+
+
+def _meet(one: tuple[int | None, int | None], other: tuple[int | None, int | None]) -> tuple[int | None, int | None]:
+    """What lies in both ranges."""
+    firsts = [first for first, _ in (one, other) if first is not None]
+    ends = [end for _, end in (one, other) if end is not None]
+    return max(firsts, default=None), min(ends, default=None)
 
 
 def _wanted(offsets: Offsets | None, topic: str, partition: int) -> tuple[int | None, int | None] | None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
-from magicbyte import _core
+from magicbyte._others import Filled, Input, Others, rows
 from magicbyte._report import Report, run
 from magicbyte.errors import CorruptRecordError
 from magicbyte.log import Log, Segment
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Pairs = list[tuple[Segment, Part]]
 
-__all__ = ["Lost", "Recovered", "recover", "recover_partition"]
+__all__ = ["Filled", "Lost", "Recovered", "recover", "recover_partition"]
 
 PIECE = 8 << 20  # bytes that are copied in one go
 SEGMENT_BYTES = 1 << 30
@@ -36,6 +36,7 @@ class Lost:
         first_offset, last_offset: as the batch's header has them, which may itself be damaged; ``None`` for bytes that are
             no batch.
         why: in words.
+        replaced: whether other copies of the partition had all the records that are missing here.
     """
 
     path: str
@@ -44,6 +45,7 @@ class Lost:
     first_offset: int | None
     last_offset: int | None
     why: str
+    replaced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,7 @@ class Recovered:
 
     Attributes:
         batches, records, bytes: copied.
+        filled: what of it comes from other copies, where the log is one of several and damaged.
         lost: what is not in the copy, in the order of the log. Tails (torn, or zeros) are among it.
         report: the strict pass over the input.
     """
@@ -60,6 +63,7 @@ class Recovered:
     records: int = 0
     bytes: int = 0
     lost: list[Lost] = field(default_factory=list)
+    filled: list[Filled] = field(default_factory=list)
     report: Report = field(default_factory=Report)
 
     def __add__(self, other: Recovered) -> Recovered:
@@ -68,6 +72,7 @@ class Recovered:
             self.records + other.records,
             self.bytes + other.bytes,
             [*self.lost, *other.lost],
+            [*self.filled, *other.filled],
             self.report + other.report,
         )
 
@@ -86,6 +91,9 @@ def recover(
     Batches are copied byte by byte where their checksum holds, all their records can be read, and their offsets follow the
     ones before; the rest is left out and told. One partition goes to ``directory`` itself, a directory of partitions to
     directories of the same names below it. Each appears as a whole or not at all. ``progress`` is told the bytes done.
+
+    Of a log that is one of several copies (``Log([…])``, chosen by lineage), what damage took is filled from the others, as
+    far as they are of the same lineage.
 
     Raises:
         ValueError: ``directory`` is the input, or inside of it, or around it.
@@ -134,13 +142,14 @@ def recover_partition(
         topic_id=topic_id_of([segment for segment, _ in pairs]),
     )
     copy = _Copy(writer)
+    others = Others(log, pairs[0][0].topic, pairs[0][0].partition, limits)
     with writer:
         before = 0
         for segment, part in pairs:
-            with _Input(segment, part) as source:
+            with Input(segment, part) as source:
                 position = 0
                 broken: LedgerRow | None = None
-                for row in _rows(segment, part, log.format, limits):
+                for row in rows(segment, part, log.format, limits):
                     if row.position > position:
                         why = told.get((segment.path, position), "no sound batch")
                         copy.lose(segment, position, row.position - position, broken, why)
@@ -149,7 +158,10 @@ def recover_partition(
                         # Its length may be false: it ends where the next one begins.
                         broken = row
                         continue
-                    if row.readable:
+                    if row.readable and not _within(row, log.bounds.get(segment.path, (None, None))):
+                        copy.lose(segment, row.position, row.size, row, "another segment gives these offsets")
+                    elif row.readable:
+                        copy.fill(others, row.first_offset)
                         copy.take(segment, row, source)
                     else:
                         why = told.get((segment.path, row.position), "records that can't be read")
@@ -162,7 +174,8 @@ def recover_partition(
                     why = told.get((segment.path, position), "no whole batch up to the end")
                     copy.lose(segment, position, segment.size - position, broken, why)
             before += segment.size
-    return Recovered(copy.batches, copy.records, copy.bytes, copy.lost, report)
+        copy.fill(others, None)
+    return Recovered(copy.batches, copy.records, copy.bytes, copy.lost, copy.filled, report)
 
 
 class _Copy:
@@ -172,10 +185,12 @@ class _Copy:
         self.writer = writer
         self.batches = self.records = self.bytes = 0
         self.lost: list[Lost] = []
+        self.filled: list[Filled] = []
+        self._unfilled = 0
         self._waiting: list[tuple[Segment, LedgerRow, bytes]] = []
         self._size = 0
 
-    def take(self, segment: Segment, row: LedgerRow, source: _Input) -> None:
+    def take(self, segment: Segment, row: LedgerRow, source: Input) -> None:
         self._waiting.append((segment, row, source.read(row.position, row.size)))
         self._size += row.size
         if self._size >= PIECE:
@@ -185,6 +200,27 @@ class _Copy:
         self.flush()
         first, last = (None, None) if row is None else (row.first_offset, row.last_offset)
         self.lost.append(Lost(segment.path, position, size, first, last, why))
+
+    def fill(self, others: Others, end: int | None) -> None:
+        """What was lost since the last call, from other copies: offsets up to ``end``, or to where the copies part."""
+        lost = self.lost[self._unfilled :]
+        if not lost or not others.any:
+            return
+        self.flush()
+        self._unfilled = len(self.lost)
+        due = self.writer.next_offset
+        for found, data in others.batches(due, end):
+            if found.first_offset < self.writer.next_offset:
+                continue
+            self.writer.append(data)
+            whole = found.first_offset == due
+            due = found.last_offset + 1 if whole else due
+            self.filled.append(found)
+            self.batches += 1
+            self.records += found.records
+            self.bytes += found.size
+        if due == end:
+            self.lost[-len(lost) :] = [replace(one, replaced=True) for one in lost]
 
     def flush(self) -> None:
         waiting, self._waiting, self._size = self._waiting, [], 0
@@ -213,35 +249,9 @@ class _Copy:
         self.bytes += row.size
 
 
-class _Input:
-    """A segment's bytes, opened for reading only."""
-
-    def __init__(self, segment: Segment, part: Part) -> None:
-        self._data = part.source if isinstance(part.source, bytes) else None
-        path = Path(segment.path)
-        self._file: BinaryIO | None = None if self._data is not None else path.open("rb")
-
-    def read(self, position: int, size: int) -> bytes:
-        if self._file is None:
-            return (self._data or b"")[position : position + size]
-        self._file.seek(position)
-        return self._file.read(size)
-
-    def __enter__(self) -> _Input:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._file is not None:
-            self._file.close()
-
-
-def _rows(segment: Segment, part: Part, format: str, limits: Limits | None) -> Iterator[LedgerRow]:
-    verifier = _core.Verifier(format=format, limits=limits)
-    verifier.begin(part)
-    ended = False
-    while not ended:
-        _, ended, rows = verifier.step(True)
-        yield from rows
+def _within(row: LedgerRow, bounds: tuple[int | None, int | None]) -> bool:
+    first, end = bounds
+    return (first is None or row.first_offset >= first) and (end is None or row.last_offset < end)
 
 
 def _keep_apart(log: Log, target: Path) -> None:

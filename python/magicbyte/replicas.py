@@ -105,6 +105,12 @@ def resolve(
 
 
 def _copy(directory: str, segments: list[Segment], end: int) -> _Copy:
+    epochs, flaw = checkpoint(directory)
+    return _Copy(directory, segments, epochs, flaw, end)
+
+
+def checkpoint(directory: str) -> tuple[Epochs, str]:
+    """The leader epochs of a partition's directory, or what is wrong with them."""
     from magicbyte import _core
 
     path = Path(directory) / CHECKPOINT
@@ -117,7 +123,7 @@ def _copy(directory: str, segments: list[Segment], end: int) -> _Copy:
         flaw = f"there is no {CHECKPOINT}"
     except (OSError, MagicbyteError) as error:
         flaw = str(error)
-    return _Copy(directory, segments, epochs, "" if epochs else flaw, end)
+    return epochs, "" if epochs else flaw
 
 
 def _winner(topic: str, partition: int, copies: list[_Copy], rule: str | None) -> _Copy:

@@ -104,3 +104,77 @@ def test_recover_and_diff_take_copies(copies: list[Path], tmp_path: Path) -> Non
     assert mb.diff(tmp_path / "out" / "orders-0", [copies[2], copies[1]]) == []
     with pytest.raises(ValueError, match="must not stand"):
         mb.recover(copies, copies[2] / "sub")
+
+
+def test_what_damage_took_is_filled_from_another_copy(tmp_path: Path) -> None:
+    batches = [(0, 3 * at, "a", 3) for at in range(10)]
+    one = write(tmp_path / "b1" / "orders-0", *batches, (2, 30, "x", 5))
+    two = write(tmp_path / "b2" / "orders-0", *batches, (1, 30, "fork", 9))
+    three = write(tmp_path / "b3" / "orders-0", *batches[:6])
+    whole = (one / "00000000000000000000.log").read_bytes()
+    size = len(mb.encode([mb.ProducerRecord("", b"a0", b"k")] * 3))
+
+    def broken(path: Path, *numbers: int) -> None:
+        data = bytearray((path / "00000000000000000000.log").read_bytes())
+        for number in numbers:
+            data[number * size + 70] ^= 1
+        (path / "00000000000000000000.log").write_bytes(data)
+
+    broken(one, 2, 4, 5)
+    broken(two, 4, 8)
+    log = mb.Log([one, two, three])
+    done = mb.recover(log, tmp_path / "out" / "orders-0")
+    assert (tmp_path / "out" / "orders-0" / "00000000000000000000.log").read_bytes() == whole
+    assert done.records == 35
+    assert [(Path(f.path).parts[-3], f.first_offset, f.last_offset) for f in done.filled] == [
+        ("b2", 6, 8),
+        ("b3", 12, 14),
+        ("b2", 15, 17),
+    ]
+    assert [lost.replaced for lost in done.lost] == [True, True]
+    # Where no copy has it, it stays lost; and no fork ever comes in.
+    broken(three, 4)
+    broken(one, 10)
+    done = mb.recover(mb.Log([one, two, three]), tmp_path / "again" / "orders-0")
+    assert [lost.replaced for lost in done.lost] == [True, False, False]
+    kept = [record.offset for record in mb.Log(tmp_path / "again" / "orders-0").records()]
+    assert kept == [at for at in range(30) if at not in (12, 13, 14)]
+
+
+class TestOverlappingSegments:
+    """Segments of two copies, merged into one directory by somebody."""
+
+    @pytest.fixture
+    def merged(self, tmp_path: Path) -> Path:
+        path = write(tmp_path / "orders-0", (0, 0, "a", 5), (0, 5, "a", 5), (1, 10, "fork", 5))
+        later = write(tmp_path / "other" / "orders-0", (0, 5, "a", 5), (2, 10, "b", 3), (2, 13, "b", 4))
+        for file in later.iterdir():
+            (path / file.name).write_bytes(file.read_bytes())
+        (path / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n2 10\n")
+        return path
+
+    def test_they_are_named(self, merged: Path) -> None:
+        assert {kind for kind, severity in mb.Log(merged).verify().counts if severity == "error"} >= {"overlap"}
+        assert len(values(mb.Log(merged))) == 15 + 12
+
+    def test_the_lineage_decides(self, merged: Path, tmp_path: Path) -> None:
+        truth = [*(f"a{at}" for at in range(10)), *(f"b{at}" for at in range(10, 17))]
+        log = mb.Log(merged, replicas="lineage")
+        assert values(log) == truth
+        assert log.scan().count() == 17
+        assert [record.offset for record in log.records(offsets=(8, 12))] == [8, 9, 10, 11]
+        done = mb.recover(log, tmp_path / "out" / "orders-0")
+        assert values(mb.Log(tmp_path / "out" / "orders-0")) == truth
+        assert [lost.first_offset for lost in done.lost] == [10, 5]
+
+    def test_other_rules(self, merged: Path) -> None:
+        assert values(mb.Log(merged, replicas="first"))[10:] == [*(f"fork{at}" for at in range(10, 15)), "b15", "b16"]
+        assert values(mb.Log(merged, replicas="longest")) == values(mb.Log(merged, replicas="lineage"))
+
+    def test_it_is_refused(self, merged: Path) -> None:
+        (merged / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n7 10\n")
+        with pytest.raises(ValueError, match="neither has the epochs of the checkpoint: at offset 10"):
+            mb.Log(merged, replicas="lineage")
+        (merged / "leader-epoch-checkpoint").unlink()
+        with pytest.raises(ValueError, match="both hold offset 5, and the lineage .* there is no leader-epoch"):
+            mb.Log(merged, replicas="lineage")

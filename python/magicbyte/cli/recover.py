@@ -13,6 +13,7 @@ from magicbyte.cli.output import counted, escape, human_bytes, to_json
 from magicbyte.cli.progress import Progress
 
 if TYPE_CHECKING:
+    from magicbyte._report import Defect
     from magicbyte.cli.options import Source
     from magicbyte.recovery import Lost, Recovered
 
@@ -59,8 +60,7 @@ def command(paths: tuple[str, ...], format: str, replicas: str | None, as_json: 
                 problems.complain(str(error))
                 return problems.USAGE
         _show(one, target, done, as_json)
-        missing = any(not _is_tail(lost, done) for lost in done.lost)
-        if missing or any(d.kind == "gap" and d.severity == "error" for d in done.report.defects):
+        if any(not (lost.replaced or _is_tail(lost, done)) for lost in done.lost) or _missing(done):
             return problems.DEFECTS
         return problems.FINE if done.records else problems.NOTHING
 
@@ -72,6 +72,12 @@ def _is_tail(lost: Lost, done: Recovered) -> bool:
     )
 
 
+def _missing(done: Recovered) -> list[Defect]:
+    """Offsets that are not there, and were not filled from other copies."""
+    gaps = [d for d in done.report.defects if d.kind == "gap" and d.severity == "error"]
+    return [] if done.filled and all(lost.replaced for lost in done.lost) else gaps
+
+
 def _show(source: Source, target: str, done: Recovered, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(to_json(_document(source, target, done)) + "\n")
@@ -79,12 +85,13 @@ def _show(source: Source, target: str, done: Recovered, as_json: bool) -> None:
     for lost in done.lost:
         where = problems.located(source.show(lost.path or None), lost.position, f"{lost.size:,} bytes: {lost.why}")
         offsets = "" if lost.first_offset is None else f" (offsets {lost.first_offset}..{lost.last_offset})"
-        word = "tail" if _is_tail(lost, done) else "lost"
+        word = "tail" if _is_tail(lost, done) else "replaced" if lost.replaced else "lost"
         sys.stdout.write(f"{word}: {escape(where)}{offsets}\n")
-    for d in done.report.defects:
-        if d.kind == "gap" and d.severity == "error":
-            place = problems.located(source.show(d.path or None), d.position, d.message)
-            sys.stdout.write(f"missing: {escape(place)}\n")
+    for one in done.filled:
+        sys.stdout.write(f"filled: offsets {one.first_offset}..{one.last_offset} from {escape(one.path)}\n")
+    for d in _missing(done):
+        place = problems.located(source.show(d.path or None), d.position, d.message)
+        sys.stdout.write(f"missing: {escape(place)}\n")
     what = f"{counted(done.batches, 'batch')}, {counted(done.records, 'record')}, {human_bytes(done.bytes)}"
     sys.stdout.write(f"{escape(target)}: {what}\n")
 
@@ -98,8 +105,13 @@ def _document(source: Source, target: str, done: Recovered) -> dict[str, Any]:
         "lost": [
             {"path": source.show(lost.path or None), "position": lost.position, "size": lost.size,
              "firstOffset": lost.first_offset, "lastOffset": lost.last_offset, "tail": _is_tail(lost, done),
-             "why": lost.why}
+             "why": lost.why, "replaced": lost.replaced}
             for lost in done.lost
+        ],
+        "filled": [
+            {"path": one.path, "position": one.position, "size": one.size, "firstOffset": one.first_offset,
+             "lastOffset": one.last_offset, "records": one.records}
+            for one in done.filled
         ],
         "defects": [
             {"path": source.show(d.path or None), "position": d.position, "kind": d.kind, "severity": d.severity,

@@ -8,7 +8,7 @@
 use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use bytes::Bytes;
 use magicbyte::Source;
@@ -22,6 +22,16 @@ const KEEP: usize = 16;
 
 static FREE: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 
+/// The blocks that lie ready; `None` while another thread is at them. Nobody waits: in a forked process the thread that
+/// had the lock is not there any more.
+fn free() -> Option<MutexGuard<'static, Vec<Vec<u8>>>> {
+    match FREE.try_lock() {
+        Ok(free) => Some(free),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
 /// A block's memory, which comes back for the next read when the last record over it is gone.
 struct Block(Vec<u8>, usize);
 
@@ -30,7 +40,7 @@ impl Block {
     fn of(len: usize) -> Self {
         let mut bytes = Vec::new();
         if len <= BLOCK {
-            bytes = FREE.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+            bytes = free().and_then(|mut free| free.pop()).unwrap_or_default();
         }
         if bytes.len() < len {
             bytes.resize(len.max(BLOCK), 0);
@@ -47,8 +57,10 @@ impl AsRef<[u8]> for Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.0.len() == BLOCK && free.len() < KEEP {
+        if self.0.len() == BLOCK
+            && let Some(mut free) = free()
+            && free.len() < KEEP
+        {
             free.push(std::mem::take(&mut self.0));
         }
     }

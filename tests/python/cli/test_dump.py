@@ -12,7 +12,7 @@ import pytest
 
 import magicbyte as mb
 from cli.conftest import FIRST, HOSTILE, Run, assert_harmless
-from cli.segments import batch
+from cli.segments import batch, marker
 
 
 def test_text_shows_every_field(run: Run, logs: Path) -> None:
@@ -287,3 +287,22 @@ def test_headers_of_known_conventions_are_decoded(run: Run, tmp_path: Path) -> N
         "decoded": {"convention": "spring dead letter", "value": 5, "encoding": "int64", "error": None},
     }
     assert record["headers"][3] == {"key": "mine", "value": {"base64": "/w=="}}
+
+
+def test_past_lso(run: Run, tmp_path: Path) -> None:
+    """`read_committed` ends at the first transaction without an end, and says so; `--past-lso` goes on."""
+    path = tmp_path / "pay-1"
+    path.mkdir()
+    (path / FIRST).write_bytes(
+        batch([(b"a", b"1")], attributes=0x10, producer=(7, 0, 0))
+        + marker(1, base=1)
+        + batch([(b"b", b"2")] * 2, base=2, attributes=0x10, producer=(8, 0, 0))
+        + batch([(b"c", b"3")] * 3, base=4)
+    )
+    ran = run("dump", "--isolation", "read_committed", path)
+    assert (ran.status, len(ran.lines)) == (0, 1)
+    assert "5 records are left behind" in ran.err
+    ran = run("dump", "--isolation", "read_committed", "--past-lso", "--json", path)
+    assert (ran.status, [line["offset"] for line in ran.json]) == (0, [0, 4, 5, 6])
+    ran = run("dump", "--isolation", "read_committed", "--past-lso", "--count", path)
+    assert ran.out == "4\n"

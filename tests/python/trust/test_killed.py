@@ -21,7 +21,7 @@ import pytest
 import magicbyte as mb
 
 FIRST = "00000000000000000000.log"
-MOMENTS = int(os.environ.get("MAGICBYTE_KILLS", "4"))
+MOMENTS = int(os.environ.get("MAGICBYTE_KILLS", "2"))
 OLD = b"what stood there before"
 
 CALLS = {

@@ -1,6 +1,6 @@
 //! Buffers used again: fresh memory costs a page fault every 4 KiB, which halves the speed of columns.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
 use arrow_buffer::Buffer;
 
@@ -59,7 +59,7 @@ impl Pool {
     /// A buffer with whatever it held before: the tightest that has room for `want` elements, else the roomiest, so
     /// that small columns do not take away the memory of large ones.
     pub(crate) fn take_scratch<T: Element>(&self, want: usize) -> Vec<T> {
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(mut free) = self.free() else { return Vec::new() };
         let list = T::list(&mut free);
         let rank = |(_, buffer): &(usize, &Vec<T>)| match buffer.capacity() {
             room if room >= want => (0, room),
@@ -71,9 +71,19 @@ impl Pool {
         found
     }
 
+    /// What lies ready; `None` while another thread is at it. Nobody waits: in a forked process the thread that had the
+    /// lock is not there any more.
+    fn free(&self) -> Option<MutexGuard<'_, Free>> {
+        match self.free.try_lock() {
+            Ok(free) => Some(free),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
     fn give<T: Element>(&self, buffer: Vec<T>) {
         let size = buffer.capacity() * size_of::<T>();
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(mut free) = self.free() else { return };
         if size > 0 && free.held + size <= KEEP {
             free.held += size;
             T::list(&mut free).push(buffer);
@@ -88,7 +98,7 @@ impl Pool {
     /// Bytes that lie ready.
     #[must_use]
     pub fn held(&self) -> usize {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner).held
+        self.free().map_or(0, |free| free.held)
     }
 }
 

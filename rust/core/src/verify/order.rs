@@ -275,9 +275,11 @@ impl Order {
             if let Some(aborts) = head.ends {
                 let first_offset = now.open_since.take();
                 marker = Some(Marker { producer_id: id, offset: head.first, aborts, first_offset });
+            } else if head.empty {
+                now.open_since = None;
             }
         } else {
-            if head.transactional {
+            if head.transactional && !head.empty {
                 now.open_since = now.open_since.or(Some(head.first));
             }
             now.last_offset = Some(head.last);

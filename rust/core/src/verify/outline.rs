@@ -20,6 +20,7 @@ const TRANSACTIONAL: u8 = 8;
 const CONTROL: u8 = 16;
 const ABORTS: u8 = 32;
 const COMMITS: u8 = 64;
+const EMPTY: u8 = 128;
 
 /// A line of a segment's outline.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +46,8 @@ pub struct Told {
     pub(super) null_key: bool,
     pub(super) transactional: bool,
     pub(super) control: bool,
+    /// A cleaner left no record of it: so its transaction was decided long ago.
+    pub(super) empty: bool,
     /// A marker: whether it aborts.
     pub(super) ends: Option<bool>,
     /// Hashes of keys, as long as they are asked for.
@@ -66,6 +69,7 @@ impl Told {
             null_key: seen.null_key,
             transactional: head.is_transactional(),
             control: head.is_control(),
+            empty: head.count == Some(0),
             ends: match seen.control {
                 Some(ControlType::Abort) => Some(true),
                 Some(ControlType::Commit) => Some(false),
@@ -82,6 +86,7 @@ impl Told {
             | bit(self.null_key, NULL_KEY)
             | bit(self.transactional, TRANSACTIONAL)
             | bit(self.control, CONTROL)
+            | bit(self.empty, EMPTY)
             | bit(self.ends == Some(true), ABORTS)
             | bit(self.ends == Some(false), COMMITS)
     }
@@ -148,6 +153,7 @@ impl Line {
             null_key: has(NULL_KEY),
             transactional: has(TRANSACTIONAL),
             control: has(CONTROL),
+            empty: has(EMPTY),
             ends: if has(ABORTS) { Some(true) } else { has(COMMITS).then_some(false) },
             keys: Vec::new(),
         };
@@ -187,7 +193,8 @@ mod tests {
             keys: vec![1, u64::MAX],
             ..Told::default()
         };
-        let aborts = Told { ends: Some(true), null_key: true, transactional: true, ..Told::default() };
+        let aborts =
+            Told { ends: Some(true), null_key: true, transactional: true, empty: true, ..Told::default() };
         let lines = vec![Line::Entry(told), Line::Damage(99), Line::Entry(aborts)];
         let mut bytes = Vec::new();
         lines.iter().for_each(|line| line.encode(&mut bytes));
