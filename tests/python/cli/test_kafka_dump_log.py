@@ -109,6 +109,14 @@ def test_plain_decoders(tmp_path: Path, run: Run) -> None:
     assert ran.lines[-1].endswith("key: 5 payload: 7")
 
 
+def test_a_part_of_a_log(run: Run) -> None:
+    log = DATA / "kafka-logs" / "basic-0" / "00000000000000000000.log"
+    ran = run("kafka-dump-log", "--files", log, "--max-bytes", "2000")
+    # Whole batches up to there, and no word on what was not asked for: as Kafka's tool.
+    assert [line.split(" ")[0] for line in ran.lines] == ["Dumping", "Log", "baseOffset:"]
+    assert (ran.status, ran.err) == (0, "")
+
+
 def test_wrong_usage_says_what_to_do(run: Run, tmp_path: Path) -> None:
     ran = run("kafka-dump-log", "--files", "x.log", "--value-decoder-class", "com.acme.Mine")
     assert ran.status == 2 and "no Java runs here" in ran.err and "StringDecoder" in ran.err
