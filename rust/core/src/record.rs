@@ -2,6 +2,7 @@
 
 use crate::head::{Head, TimestampType};
 use crate::header::Headers;
+use crate::limits::Limits;
 
 /// One record, its parts borrowed from the log or from the decompressed batch.
 #[derive(Clone, Copy, Debug)]
@@ -57,4 +58,12 @@ pub trait Sink<'a> {
 
     /// The record that came last is not sound after all: forget it.
     fn discard(&mut self) {}
+
+    /// Decodes records of v2 by itself, up to `count` of those at the front of `records`, as far as they are sound and
+    /// of the usual kind. Returns how many that were, and their bytes; the decoder goes on behind them.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn run(&mut self, _head: &Head, _limits: &Limits, _records: &'a [u8], _count: u32) -> (u32, usize) {
+        (0, 0)
+    }
 }

@@ -8,7 +8,9 @@ use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::ArrowError;
 
 use super::bitmap::Bitmap;
+use super::builder::Origin;
 use super::pool::{Element, Pool};
+use super::proven;
 use crate::codec::Buffer as Bytes;
 use crate::header::key_text;
 
@@ -80,19 +82,16 @@ impl Span {
     }
 }
 
-/// The bytes that spans are of, and their place in the buffer that views point into.
+/// The bytes that spans are of, and what views of them point into.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place<'a> {
     pub(crate) bytes: &'a [u8],
-    /// Where `bytes` begin in the buffer.
-    pub(crate) at: u32,
-    /// The buffer's number in the record batch.
-    pub(crate) buffer: u32,
+    pub(crate) origin: Origin,
 }
 
 /// Offsets of a list or byte-string column: one more than there are rows.
 #[derive(Debug)]
-pub(crate) struct Ends(Grown<i32>);
+pub(crate) struct Ends(pub(super) Grown<i32>);
 
 impl Ends {
     pub(crate) const fn new() -> Self {
@@ -125,6 +124,11 @@ impl Ends {
         self.0.values.len().saturating_sub(1)
     }
 
+    /// How many elements the rows from `from` on have.
+    pub(crate) fn counts(&self, from: usize) -> impl Iterator<Item = i32> {
+        self.0.values.get(from..).unwrap_or_default().windows(2).map(|ends| ends[1].wrapping_sub(ends[0]))
+    }
+
     fn last(&self) -> usize {
         self.0.values.last().map_or(0, |&end| end as usize)
     }
@@ -137,7 +141,15 @@ impl Ends {
         if self.0.values.is_empty() {
             self.0.values.push(0);
         }
-        OffsetBuffer::new(ScalarBuffer::from(self.0.lend(pool)))
+        proven::offsets(ScalarBuffer::from(self.0.lend(pool)))
+    }
+
+    /// As [`Ends::take`], for ends in `length` bytes that were appended one behind the other.
+    fn take_below(&mut self, length: usize, pool: &Arc<Pool>) -> OffsetBuffer<i32> {
+        if self.0.values.is_empty() {
+            self.0.values.push(0);
+        }
+        proven::appended(ScalarBuffer::from(self.0.lend(pool)), length)
     }
 }
 
@@ -152,11 +164,11 @@ const SMALL: usize = 256 << 10;
 /// Byte strings, copied one behind the other.
 #[derive(Debug)]
 pub(crate) struct Copied {
-    ends: Ends,
-    data: Bytes,
+    pub(super) ends: Ends,
+    pub(super) data: Bytes,
     /// How many bytes there were last time.
     usual: usize,
-    valid: Bitmap,
+    pub(super) valid: Bitmap,
 }
 
 impl Copied {
@@ -231,29 +243,33 @@ fn copy(bytes: &[u8], span: Span, room: &mut [u8], to: usize) {
 /// Byte strings as 16-byte views: up to 12 bytes within the view, longer ones by their place in a buffer.
 #[derive(Debug)]
 pub(crate) struct Viewed {
-    views: Grown<u128>,
-    valid: Bitmap,
+    pub(super) views: Grown<u128>,
+    pub(super) valid: Bitmap,
 }
 
 /// Longest string that a view holds in itself.
-const INLINE: usize = 12;
+pub(crate) const INLINE: usize = 12;
 
-#[inline(always)]
-fn view(place: Place<'_>, span: Span) -> u128 {
-    let bytes = span.bytes(place.bytes);
-    let length = bytes.len() as u128;
-    match bytes.first_chunk::<4>() {
-        Some(prefix) if bytes.len() > INLINE => {
-            let at = place.at.wrapping_add(span.at);
-            length
-                | u128::from(u32::from_le_bytes(*prefix)) << 32
-                | u128::from(place.buffer) << 64
-                | u128::from(at) << 96
-        }
-        _ => {
-            let mut view = [0u8; 16];
-            view[4..4 + bytes.len()].copy_from_slice(bytes);
-            u128::from_le_bytes(view) | length
+impl Origin {
+    /// The view of a string of `length` bytes, above [`INLINE`], that begins with `prefix` at `address`.
+    #[inline(always)]
+    pub(crate) fn long(self, length: usize, prefix: u32, address: usize) -> u128 {
+        let at = address.wrapping_sub(self.address) as u32;
+        length as u128 | u128::from(prefix) << 32 | u128::from(self.buffer) << 64 | u128::from(at) << 96
+    }
+
+    /// The view of a string.
+    #[inline(always)]
+    pub(crate) fn view(self, string: &[u8]) -> u128 {
+        match string.first_chunk::<4>() {
+            Some(prefix) if string.len() > INLINE => {
+                self.long(string.len(), u32::from_le_bytes(*prefix), string.as_ptr() as usize)
+            }
+            _ => {
+                let mut view = [0u8; 16];
+                view[4..4 + string.len()].copy_from_slice(string);
+                u128::from_le_bytes(view) | string.len() as u128
+            }
         }
     }
 }
@@ -296,7 +312,10 @@ impl Strings {
                 (&mut column.valid, nulls)
             }
             Self::Viewed(column) => {
-                column.views.values.extend(spans.clone().map(|span| view(place, span)));
+                column
+                    .views
+                    .values
+                    .extend(spans.clone().map(|span| place.origin.view(span.bytes(place.bytes))));
                 (&mut column.valid, spans.clone().map(|span| usize::from(span.is_null())).sum())
             }
         };
@@ -307,7 +326,11 @@ impl Strings {
     }
 
     pub(crate) fn push_null(&mut self) {
-        self.extend(Place { bytes: &[], at: 0, buffer: 0 }, [Span::NULL].into_iter());
+        self.extend(Place { bytes: &[], origin: Origin::default() }, [Span::NULL].into_iter());
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.mark().rows
     }
 
     pub(crate) fn mark(&self) -> Mark {
@@ -340,12 +363,13 @@ impl Strings {
     }
 
     /// Takes the rows out as an array of byte strings or, where all are UTF-8, of text. With `lossy`, what is not
-    /// becomes U+FFFD.
+    /// becomes U+FFFD. `seen` says that all views are known to lie in `buffers`.
     pub(crate) fn take<B, V>(
         &mut self,
         buffers: &[Buffer],
         pool: &Arc<Pool>,
         lossy: bool,
+        seen: bool,
     ) -> Result<ArrayRef, ArrowError>
     where
         B: ByteArrayType<Offset = i32>,
@@ -353,18 +377,23 @@ impl Strings {
     {
         match self {
             Self::Copied(column) => {
-                let ends = column.ends.take(pool);
                 let data = column.take_data(pool);
+                let ends = column.ends.take_below(data.len(), pool);
                 let valid = column.valid.take_validity();
-                match GenericByteArray::<B>::try_new(ends.clone(), data.clone(), valid.clone()) {
+                if !lossy {
+                    return Ok(Arc::new(GenericByteArray::<B>::try_new(ends, data, valid)?));
+                }
+                match proven::text::<B>(&ends, &data, valid.as_ref()) {
                     Ok(array) => Ok(Arc::new(array)),
-                    Err(_) if lossy => Ok(Arc::new(repaired(&ends, &data, valid.as_ref()))),
-                    Err(error) => Err(error),
+                    Err(_) => Ok(Arc::new(repaired(&ends, &data, valid.as_ref()))),
                 }
             }
             Self::Viewed(column) => {
                 let views: ScalarBuffer<u128> = column.views.lend(pool).into();
                 let valid = column.valid.take_validity();
+                if !lossy && seen {
+                    return Ok(Arc::new(proven::views(views, buffers, valid)?));
+                }
                 match GenericByteViewArray::<V>::try_new(views.clone(), buffers.to_vec(), valid.clone()) {
                     Ok(array) => Ok(Arc::new(array)),
                     Err(_) if lossy => repaired_views(views, buffers, valid),

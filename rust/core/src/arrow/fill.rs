@@ -3,6 +3,7 @@
 
 use super::builder::Builder;
 use super::cells::{Place, Span};
+use super::direct::Direct;
 use crate::entry::{Entry, Payload};
 use crate::error::{Error, Flaw};
 use crate::limits::Limits;
@@ -62,7 +63,7 @@ impl Fill<'_, '_> {
 impl<'a> Sink<'a> for Fill<'_, 'a> {
     #[inline(always)]
     fn record(&mut self, record: &Record<'a>) -> bool {
-        if !self.takes_all && !self.builder.wants(record) {
+        if !self.takes_all && !self.builder.wants(record.offset, record.timestamp, record.untimed) {
             return false;
         }
         if self.rows.rows.len() >= ROWS {
@@ -90,6 +91,18 @@ impl<'a> Sink<'a> for Fill<'_, 'a> {
     }
 }
 
+/// See [`Builder::way`].
+enum Way {
+    /// [`Direct`]: all that records of the Kafka schema say,
+    All,
+    /// all but headers,
+    Strings,
+    /// or offsets and timestamps alone.
+    Numbers,
+    /// [`Fill`]: rarer columns and other choices.
+    Gathered,
+}
+
 impl Builder {
     /// Decodes an entry's records into the columns, all of them or, where one is not sound, none.
     pub fn fill(&mut self, entry: &Entry<'_>, payload: &Payload<'_>, limits: &Limits) -> Result<(), Error> {
@@ -98,16 +111,17 @@ impl Builder {
             return Err(flaw.at(entry.position));
         }
         self.begin(&entry.head);
-        let rows = std::mem::replace(&mut self.gathered, Rows { rows: Vec::new(), headers: Vec::new() });
-        let (takes_all, wants_headers) = (self.takes_all(), self.wants_headers());
-        let mut fill = Fill { rows, bytes: payload.bytes(), takes_all, wants_headers, builder: self };
-        let decoded = payload.decode(limits, &mut fill);
-        if decoded.is_ok() {
-            fill.flush();
+        if self.wants_views() {
+            self.sees_views(payload.bytes());
         }
-        let mut rows = fill.rows;
-        rows.clear();
-        self.gathered = rows;
+        let decoded = match self.way() {
+            Way::All if self.wants_views() => self.direct::<true, true, true>(payload, limits),
+            Way::Strings if self.wants_views() => self.direct::<true, false, true>(payload, limits),
+            Way::All => self.direct::<true, true, false>(payload, limits),
+            Way::Strings => self.direct::<true, false, false>(payload, limits),
+            Way::Numbers => self.direct::<false, false, false>(payload, limits),
+            Way::Gathered => self.gather(payload, limits),
+        };
         match decoded {
             Ok(_) => {
                 self.commit(&entry.head, payload.base_offset(), entry.position);
@@ -120,10 +134,48 @@ impl Builder {
         }
     }
 
+    fn direct<const STRINGS: bool, const HEADERS: bool, const VIEWS: bool>(
+        &mut self,
+        payload: &Payload<'_>,
+        limits: &Limits,
+    ) -> Result<u32, Error> {
+        let mut direct = Direct::<STRINGS, HEADERS, VIEWS>::new(self, payload.bytes(), payload.count_hint());
+        let decoded = payload.decode(limits, &mut direct);
+        direct.finish();
+        decoded
+    }
+
+    fn gather(&mut self, payload: &Payload<'_>, limits: &Limits) -> Result<u32, Error> {
+        let rows = std::mem::replace(&mut self.gathered, Rows { rows: Vec::new(), headers: Vec::new() });
+        let (takes_all, wants_headers) = (self.takes_all(), self.wants_headers());
+        let mut fill = Fill { rows, bytes: payload.bytes(), takes_all, wants_headers, builder: self };
+        let decoded = payload.decode(limits, &mut fill);
+        if decoded.is_ok() {
+            fill.flush();
+        }
+        let mut rows = fill.rows;
+        rows.clear();
+        self.gathered = rows;
+        decoded
+    }
+
+    /// Which way records take to the columns.
+    fn way(&self) -> Way {
+        let rare = self.raw_keys.is_some() || self.tombstones.is_some() || self.sequences.is_some();
+        if rare || self.offsets.is_none() || self.timestamps.is_none() {
+            return Way::Gathered;
+        }
+        match (self.key.is_some(), self.value.is_some(), self.headers.is_some()) {
+            (true, true, true) => Way::All,
+            (true, true, false) => Way::Strings,
+            (false, false, false) => Way::Numbers,
+            _ => Way::Gathered,
+        }
+    }
+
     /// Appends rows whose strings lie in `bytes`.
     fn extend(&mut self, bytes: &[u8], gathered: &Rows) {
-        let at = (bytes.as_ptr() as usize).wrapping_sub(self.origin.address) as u32;
-        let place = Place { bytes, at, buffer: self.origin.buffer };
+        let place = Place { bytes, origin: self.origin };
         let (rows, headers) = (&gathered.rows, &gathered.headers);
         self.rows += rows.len();
         if let Some(column) = &mut self.offsets {

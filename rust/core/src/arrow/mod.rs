@@ -5,8 +5,10 @@ mod bitmap;
 mod builder;
 mod cells;
 mod column;
+mod direct;
 mod fill;
 mod pool;
+mod proven;
 mod runs;
 mod scan;
 

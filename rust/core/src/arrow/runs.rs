@@ -18,6 +18,16 @@ pub(crate) enum Shared {
     Text(Arc<str>),
 }
 
+impl Shared {
+    pub(crate) fn is_text(&self, text: &Arc<str>) -> bool {
+        matches!(self, Self::Text(own) if Arc::ptr_eq(own, text))
+    }
+
+    pub(crate) fn is_int(&self, int: i64) -> bool {
+        *self == Self::Int(int)
+    }
+}
+
 /// A column whose values come in runs.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
@@ -33,6 +43,17 @@ impl Runs {
             _ if rows == 0 => {}
             Some((last, count)) if *last == value => *count += rows,
             _ => self.runs.push((value, rows)),
+        }
+    }
+
+    /// Goes on with the value that came last, if it `is` the one; tells whether it was.
+    pub(crate) fn repeats(&mut self, rows: usize, is: impl Fn(&Shared) -> bool) -> bool {
+        match self.runs.last_mut() {
+            Some((last, count)) if is(last) => {
+                *count += rows;
+                true
+            }
+            _ => false,
         }
     }
 

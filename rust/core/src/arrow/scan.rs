@@ -198,13 +198,16 @@ impl Columnar {
 
     /// Views of an entry where it lies.
     fn view(&mut self, entry: &Entry<'_>, origin: Option<&ArrowBuffer>) -> Result<(), Error> {
-        // Views reach 2 GiB: a larger mapping is handed on in slices.
+        // Views reach 4 GiB: a larger mapping is handed on in slices, and a batch begins in the first half of one.
         const REACH: usize = 1 << 30;
         if let Some(buffer) = origin {
             let at = entry.bytes.as_ptr() as usize - buffer.as_ptr() as usize;
             let slice = at / REACH * REACH;
-            let end = (slice + REACH + entry.bytes.len()).min(buffer.len());
-            self.builder.set_origin(&buffer.slice_with_length(slice, end - slice));
+            let begins = buffer.as_ptr() as usize + slice;
+            let end = (slice + 2 * REACH).min(buffer.len());
+            if !self.builder.is_origin(begins) {
+                self.builder.set_origin(&buffer.slice_with_length(slice, end - slice));
+            }
             let payload = entry.payload(&[], None)?;
             return self.builder.fill(entry, &payload, &self.limits);
         }

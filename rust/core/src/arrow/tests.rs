@@ -17,15 +17,15 @@ use crate::new_record::{BatchFields, NewHeaders, NewRecord};
 use crate::source::{Entries, Source};
 use crate::{Codec, Format, Header, Selection};
 
-type Bytes = Vec<u8>;
+pub(super) type Bytes = Vec<u8>;
 
 #[derive(Clone, Debug, PartialEq)]
-struct Row {
-    offset: i64,
-    timestamp: i64,
-    key: Option<Bytes>,
-    value: Option<Bytes>,
-    headers: Vec<(String, Option<Bytes>)>,
+pub(super) struct Row {
+    pub(super) offset: i64,
+    pub(super) timestamp: i64,
+    pub(super) key: Option<Bytes>,
+    pub(super) value: Option<Bytes>,
+    pub(super) headers: Vec<(String, Option<Bytes>)>,
 }
 
 /// A log in a buffer that views may point into.
@@ -52,13 +52,17 @@ fn strings(longest: usize) -> impl Strategy<Value = Bytes> {
     lengths.prop_flat_map(|length| vec(any::<u8>(), length))
 }
 
-fn rows() -> impl Strategy<Value = Row> {
+pub(super) fn rows() -> impl Strategy<Value = Row> {
     let headers = vec(("[a-zé]{0,20}", option::of(strings(40))), 0..4);
     let fields = (0i64..9_000_000, option::of(strings(40)), option::of(strings(300)), headers);
     fields.prop_map(|(timestamp, key, value, headers)| Row { offset: 0, timestamp, key, value, headers })
 }
 
 fn encode(batches: &mut [Vec<Row>], codec: Codec) -> Bytes {
+    encode_as(Format::V2, batches, codec)
+}
+
+pub(super) fn encode_as(format: Format, batches: &mut [Vec<Row>], codec: Codec) -> Bytes {
     let (mut encoder, mut out, mut offset) = (Encoder::new(), Bytes::new(), 0);
     for batch in batches {
         batch.iter_mut().zip(offset..).for_each(|(row, offset)| row.offset = offset);
@@ -79,12 +83,12 @@ fn encode(batches: &mut [Vec<Row>], codec: Codec) -> Bytes {
             ..NewRecord::default()
         });
         let fields = BatchFields { codec, ..BatchFields::default() };
-        encoder.encode(Format::V2, &fields, records, &mut out).expect("can be written");
+        encoder.encode(format, &fields, records, &mut out).expect("can be written");
     }
     out
 }
 
-fn read(log: &[u8], shape: Shape, selection: Selection, mode: Mode) -> Vec<RecordBatch> {
+pub(super) fn read(log: &[u8], shape: Shape, selection: Selection, mode: Mode) -> Vec<RecordBatch> {
     let log = arrow_buffer::Buffer::from(log.to_vec());
     let mut builder = Builder::new(shape, selection, Pool::new());
     builder.set_partition("t", 3);
@@ -114,7 +118,7 @@ fn texts(array: &ArrayRef) -> Vec<Option<String>> {
     }
 }
 
-fn back(batches: &[RecordBatch]) -> Vec<Row> {
+pub(super) fn back(batches: &[RecordBatch]) -> Vec<Row> {
     let mut rows = Vec::new();
     for batch in batches {
         let column = |name: &str| Arc::clone(batch.column_by_name(name).expect("a column"));

@@ -34,16 +34,16 @@ pub(crate) fn decode<'a, S: Sink<'a>>(
     sink: &mut S,
 ) -> (u32, Option<Flaw>) {
     match head.format {
-        Format::Kip82b => run(head, records, cut, limits, sink, framed_record),
+        Format::Kip82b => run::<S, false>(head, records, cut, limits, sink, framed_record),
         Format::V3 if head.ignores_message_attributes() => {
-            run(head, records, cut, limits, sink, varint_record::<S, false>)
+            run::<S, false>(head, records, cut, limits, sink, varint_record::<S, false>)
         }
-        _ => run(head, records, cut, limits, sink, varint_record::<S, true>),
+        _ => run::<S, true>(head, records, cut, limits, sink, varint_record::<S, true>),
     }
 }
 
 #[inline(always)]
-fn run<'a, S: Sink<'a>>(
+fn run<'a, S: Sink<'a>, const V2: bool>(
     head: &Head,
     records: &'a [u8],
     cut: Option<Flaw>,
@@ -58,7 +58,16 @@ fn run<'a, S: Sink<'a>>(
         return (0, flaw);
     }
     let mut input = Reader::new(records);
-    for done in 0..count as u32 {
+    let mut done = 0;
+    while done < count as u32 {
+        if V2 {
+            let (ran, size) = sink.run(head, limits, input.rest(), count as u32 - done);
+            done += ran;
+            input.take(size);
+            if done == count as u32 {
+                break;
+            }
+        }
         if input.is_empty() {
             return (done, cut.or(Some(Flaw::TooFewRecords { count, found: done })));
         }
@@ -66,6 +75,7 @@ fn run<'a, S: Sink<'a>>(
             // Where the decompressor gave up, a record cut in two is its doing.
             return (done, if input_is_cut(&flaw) { cut.or(Some(flaw)) } else { Some(flaw) });
         }
+        done += 1;
     }
     let count_done = count as u32;
     if !input.is_empty() {

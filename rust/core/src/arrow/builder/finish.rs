@@ -31,15 +31,17 @@ impl Builder {
     pub fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
         let rows = std::mem::take(&mut self.rows);
         let buffers = std::mem::take(&mut self.buffers);
+        self.begun = false;
+        let seen = !std::mem::take(&mut self.unseen);
         let valid = self.validity(rows);
         self.null_rows.clear();
         let mut arrays: Vec<ArrayRef> = Vec::with_capacity(self.shape.columns.len());
         let timestamps = self.finish_timestamps();
         for column in self.shape.columns.clone() {
             let array = match column {
-                Column::Key => strings(self.key.as_mut(), &buffers, &self.pool)?,
-                Column::Value => strings(self.value.as_mut(), &buffers, &self.pool)?,
-                Column::Headers => self.finish_headers(&buffers, valid.as_ref())?,
+                Column::Key => strings(self.key.as_mut(), &buffers, &self.pool, seen)?,
+                Column::Value => strings(self.value.as_mut(), &buffers, &self.pool, seen)?,
+                Column::Headers => self.finish_headers(&buffers, valid.as_ref(), seen)?,
                 Column::RawHeaderKeys => self.finish_raw_keys(valid.as_ref())?,
                 Column::Offset => {
                     let column = self.offsets.as_mut().ok_or_else(missing)?;
@@ -109,10 +111,12 @@ impl Builder {
         &mut self,
         buffers: &[Buffer],
         valid: Option<&NullBuffer>,
+        seen: bool,
     ) -> Result<ArrayRef, ArrowError> {
         let headers = self.headers.as_mut().ok_or_else(missing)?;
-        let keys = headers.keys.take::<GenericStringType<i32>, StringViewType>(buffers, &self.pool, true)?;
-        let values = strings(Some(&mut headers.values), buffers, &self.pool)?;
+        let keys =
+            headers.keys.take::<GenericStringType<i32>, StringViewType>(buffers, &self.pool, true, false)?;
+        let values = strings(Some(&mut headers.values), buffers, &self.pool, seen)?;
         let ends = headers.ends.take(&self.pool);
         let there = headers.there.take_validity();
         let validity = if self.shape.flavor.spark { there } else { valid.cloned() };
@@ -125,7 +129,7 @@ impl Builder {
 
     fn finish_raw_keys(&mut self, valid: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
         let raw = self.raw_keys.as_mut().ok_or_else(missing)?;
-        let keys = strings(Some(&mut raw.keys), &[], &self.pool)?;
+        let keys = strings(Some(&mut raw.keys), &[], &self.pool, false)?;
         let ends = raw.ends.take(&self.pool);
         Ok(Arc::new(ListArray::try_new(element(DataType::Binary), ends, keys, valid.cloned())?))
     }
@@ -143,9 +147,10 @@ fn strings(
     column: Option<&mut Strings>,
     buffers: &[Buffer],
     pool: &Arc<Pool>,
+    seen: bool,
 ) -> Result<ArrayRef, ArrowError> {
     let column = column.ok_or_else(missing)?;
-    column.take::<GenericBinaryType<i32>, BinaryViewType>(buffers, pool, false)
+    column.take::<GenericBinaryType<i32>, BinaryViewType>(buffers, pool, false, seen)
 }
 
 /// A column of the shape has no cells: cannot be, since both come from the same list.

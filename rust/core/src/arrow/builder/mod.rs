@@ -10,11 +10,11 @@ use arrow_schema::{Schema, SchemaRef};
 use crate::arrow::bitmap::Bitmap;
 use crate::arrow::cells::{Ends, Grown, Mark, Strings};
 use crate::arrow::column::Column;
+use crate::arrow::direct::{Nulls, Parts};
 use crate::arrow::fill::Rows;
 use crate::arrow::pool::Pool;
 use crate::arrow::runs::{Runs, Shared};
 use crate::head::{Head, TimestampType};
-use crate::record::Record;
 use crate::select::Selection;
 use crate::transactions::TransactionState;
 
@@ -101,10 +101,16 @@ pub struct Builder {
     pub(in crate::arrow) base: Option<Head>,
     pub(in crate::arrow) origin: Origin,
     buffers: Vec<Buffer>,
+    /// Whether the columns have taken their memory.
+    begun: bool,
+    /// A batch came whose bytes do not lie in the buffer that was named for it.
+    unseen: bool,
     pub(in crate::arrow) rows: usize,
     marks: Marks,
     /// Memory for [`Builder::fill`].
     pub(in crate::arrow) gathered: Rows,
+    /// Memory for [`Direct`](super::direct::Direct).
+    pub(in crate::arrow) nulls: Nulls,
     pub(in crate::arrow) key: Option<Strings>,
     pub(in crate::arrow) value: Option<Strings>,
     pub(in crate::arrow) headers: Option<HeaderColumn>,
@@ -151,9 +157,12 @@ impl Builder {
             base: None,
             origin: Origin::default(),
             buffers: Vec::new(),
+            begun: false,
+            unseen: false,
             rows: 0,
             marks: Marks::default(),
             gathered: Rows::new(),
+            nulls: Nulls::default(),
             key: has(Column::Key).then(strings),
             value: has(Column::Value).then(strings),
             headers: has(Column::Headers).then(|| HeaderColumn {
@@ -240,6 +249,11 @@ impl Builder {
         self.bytes().saturating_add(bytes) < i32::MAX as usize
     }
 
+    /// Whether the buffer that was named last begins at this address.
+    pub(in crate::arrow) fn is_origin(&self, address: usize) -> bool {
+        self.buffers.last().is_some_and(|last| last.as_ptr() as usize == address)
+    }
+
     /// Names the buffer that the records of the next batch lie in, for views. Offsets reach 2 GiB, so a larger
     /// mapping is handed in as slices.
     pub fn set_origin(&mut self, buffer: &Buffer) {
@@ -251,6 +265,17 @@ impl Builder {
         self.origin = Origin { address, buffer: (self.buffers.len() - 1) as u32 };
     }
 
+    /// Looks whether views of `bytes` are views of the buffer that was named last.
+    pub(in crate::arrow) fn sees_views(&mut self, bytes: &[u8]) {
+        let Some(buffer) = self.buffers.last() else {
+            self.unseen = true;
+            return;
+        };
+        let at = (bytes.as_ptr() as usize).wrapping_sub(buffer.as_ptr() as usize);
+        let end = at.checked_add(bytes.len());
+        self.unseen |= end.is_none_or(|end| end > buffer.len() || u32::try_from(end).is_err());
+    }
+
     pub(in crate::arrow) const fn takes_all(&self) -> bool {
         self.takes_all
     }
@@ -259,14 +284,18 @@ impl Builder {
         self.headers.is_some() || self.raw_keys.is_some()
     }
 
-    /// Whether the selection has a record of the batch that was begun.
-    pub(in crate::arrow) fn wants(&self, record: &Record<'_>) -> bool {
-        let append_time = self.append_time.filter(|_| !record.untimed);
-        self.selection.wants(record.offset, append_time.unwrap_or(record.timestamp))
+    /// Whether the selection has a record of the batch that was begun. By value: a record that is borrowed for a call
+    /// has to be written to memory first.
+    pub(in crate::arrow) fn wants(&self, offset: i64, timestamp: i64, untimed: bool) -> bool {
+        let append_time = self.append_time.filter(|_| !untimed);
+        self.selection.wants(offset, append_time.unwrap_or(timestamp))
     }
 
     /// Takes memory for the columns that have none.
     fn take_memory(&mut self) {
+        if std::mem::replace(&mut self.begun, true) {
+            return;
+        }
         let pool = &*self.pool;
         for column in [&mut self.key, &mut self.value].into_iter().flatten() {
             column.begin(pool);
@@ -286,6 +315,30 @@ impl Builder {
             raw.ends.begin(pool);
             raw.keys.begin(pool);
         }
+    }
+
+    /// Rows and headers so far.
+    pub(in crate::arrow) fn place(&self) -> (usize, usize) {
+        (self.rows, self.headers.as_ref().map_or(0, |headers| headers.keys.rows()))
+    }
+
+    /// The columns that [`Direct`](super::direct::Direct) writes, if all are there.
+    pub(in crate::arrow) fn parts(&mut self) -> Option<Parts<'_>> {
+        Some(Parts {
+            nulls: &mut self.nulls,
+            offsets: &mut self.offsets.as_mut()?.values,
+            timestamps: &mut self.timestamps.as_mut()?.values,
+            strings: self.key.as_mut().zip(self.value.as_mut()),
+            headers: self.headers.as_mut().map(|it| (&mut it.ends, &mut it.keys, &mut it.values)),
+        })
+    }
+
+    /// Counts rows that were written to all columns of [`Builder::parts`].
+    pub(in crate::arrow) fn count_to(&mut self, rows: usize) {
+        if let Some(headers) = self.headers.as_mut().filter(|_| self.shape.flavor.spark) {
+            headers.there.extend(headers.ends.counts(self.rows).map(|count| count > 0));
+        }
+        self.rows = rows;
     }
 
     /// Begins a batch.
@@ -355,6 +408,16 @@ impl Builder {
                     next = row + 1;
                 }
                 runs.push(kind(head.timestamp_type), self.rows - next);
+                continue;
+            }
+            // What nearly every batch has in common with the one before.
+            let again = match column {
+                Column::Topic => runs.repeats(rows, |value| value.is_text(&self.topic)),
+                Column::Partition => runs.repeats(rows, |value| value.is_int(self.partition.into())),
+                Column::TimestampType => runs.repeats(rows, |value| value.is_int(head.timestamp_type as i64)),
+                _ => false,
+            };
+            if again {
                 continue;
             }
             let value = match column {
