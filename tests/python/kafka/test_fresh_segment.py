@@ -6,6 +6,7 @@ stopped, and after it was killed, through every door: records, columns, bytes, b
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterable, Iterator
 from operator import attrgetter
@@ -235,6 +236,13 @@ class TestAtRest:
     def test_a_partition_reads_as_consumed(self, resting: Broker, written, name: str) -> None:
         for partition, expected in enumerate(written(name)):
             same_everywhere(resting.partition_dir(name, partition), name, partition, expected)
+
+    def test_verify_finds_no_error(self, resting: Broker, written) -> None:
+        """Nor in snapshots and leader-epoch checkpoints, whichever way it ended. In topics that other tests gave it, too."""
+        report = mb.Log(resting.data_dir).verify()
+        errors = [defect for defect in report.defects if defect.severity == "error"]
+        assert [defect for defect in errors if re.search(r"/(saved|copy|written)-", defect.path) is None] == []
+        assert list(resting.data_dir.glob("*/*.snapshot"))
 
     def test_the_whole_data_directory(self, resting: Broker, written) -> None:
         expected = sum(len(some) for name in CASES for some in written(name))

@@ -8,6 +8,7 @@ between, and in the end one transaction that is left open.
 from __future__ import annotations
 
 import subprocess
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -149,7 +150,9 @@ def test_interleaved_transactions_read_as_consumed(mixed: Callable[[str], Topic]
 
 
 @pytest.mark.parametrize("name", MIXED)
-def test_the_open_transaction_is_unknown(mixed: Callable[[str], Topic], name: str) -> None:
+def test_the_open_transaction_is_unknown(
+    mixed: Callable[[str], Topic], name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     topic = mixed(name)
     log = mb.Log(topic.directory)
     table = log.scan(["offset", "transactionState", "producerId", "isTransactional"]).to_arrow()
@@ -173,6 +176,12 @@ def test_the_open_transaction_is_unknown(mixed: Callable[[str], Topic], name: st
     past = log.scan(["offset"], isolation="read_committed", past_lso=True).to_arrow()["offset"].to_pylist()
     assert past == [row["offset"] for row in states if row["transactionState"] in ("committed", "none")]
     assert past[-1] > topic.stable
+    counts = Counter(row["transactionState"] for row in states)
+    with capsys.disabled():
+        print(
+            f"\n{name}: {len(log.segments)} segments, {len(states)} records of {dict(counts)}; a read_committed consumer "
+            f"and the files: {len(topic.committed)} each, up to offset {topic.stable}, {left} left behind"
+        )
 
 
 @pytest.mark.parametrize("name", MIXED)
