@@ -6,6 +6,7 @@ A real broker and Spark have theirs in ``kafka/test_all_middlewares.py``.
 from __future__ import annotations
 
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -197,3 +198,42 @@ def test_dead_letters_over_arrow(rows: Any) -> None:
         ]
         assert got == want, name
         assert dict(one.counts) == dict(other.counts), name
+
+
+def test_null_headers_are_none_over_arrow() -> None:
+    """Spark's Kafka source shows no headers as NULL."""
+    pa = pytest.importorskip("pyarrow")
+    data = mb.encode(
+        [mb.ProducerRecord(TOPIC, b"v", b"k", timestamp=5), mb.ProducerRecord(TOPIC, None, b"k", timestamp=5)]
+    )
+    [batch] = mb.decode_arrow(data, topic=TOPIC, partition=0).to_batches()
+    at = batch.schema.get_field_index("headers")
+    nulls = batch.set_column(at, batch.schema.field(at).with_nullable(True), pa.nulls(2, batch.schema.field(at).type))
+    for way in ("arrow", "sending_arrow"):
+        for name, pair in pairs("memory://together").items():
+            for first, second in zip(pair, pairs("memory://together")[name], strict=True):
+                if first is None or not hasattr(first, way):
+                    continue
+                # Ciphertexts differ each time, in their bytes.
+                one, other = (
+                    [(row["key"], len(row["value"] or b""), row["value"] is None) for row in out.to_pylist()]
+                    for [out] in (getattr(first, way)([nulls]), getattr(second, way)([batch]))
+                )
+                assert one == other, (name, way)
+                assert dict(first.counts) == dict(second.counts), (name, way)
+
+
+def test_threads_share_them() -> None:
+    """Eight threads, a partition each, through the same objects."""
+    out, back = chains(pairs("memory://together"))
+    logs = []
+    for partition in range(8):
+        data = b"".join(mb.encode_batches(out.sending(records())))
+        logs.append(list(mb.decode(data, topic=TOPIC, partition=partition)))
+
+    def read(log: list[mb.ConsumerRecord]) -> list[Any]:
+        return facts([one for record in log for one in back.on_consume(back.pre_deserialize(record))])
+
+    with ThreadPoolExecutor(8) as pool:
+        for got in pool.map(read, logs):
+            assert got == facts(records())
