@@ -25,6 +25,7 @@ __all__ = ["Filled", "Lost", "Recovered", "recover", "recover_partition"]
 
 PIECE = 8 << 20  # bytes that are copied in one go
 SEGMENT_BYTES = 1 << 30
+TAILS = ("torn_tail", "zero_tail")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +135,11 @@ def recover_partition(
 ) -> Recovered:
     """``recover`` of one partition, whose segments are ``pairs``."""
     report = run(pairs, format=log.format, limits=limits)
-    told = {(d.path, d.position): d.message for d in reversed(report.defects) if d.severity == "error"}
+    told: dict[tuple[str, int], str] = {}
+    # The first error at a place says the most; then the note of a tail.
+    for d in sorted(report.defects, key=lambda d: d.severity == "note" or d.kind == "gap"):
+        if d.severity == "error" or d.kind in TAILS:
+            told.setdefault((d.path, d.position), d.message)
     writer = Writer(
         directory,
         segment_bytes=segment_bytes,

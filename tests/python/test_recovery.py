@@ -52,6 +52,7 @@ def test_what_is_readable_comes_out(torn: Path, tmp_path: Path) -> None:
     ]
     assert (done.lost[0].first_offset, done.lost[0].last_offset) == (2, 2)
     assert "checksum" in done.lost[0].why
+    assert done.lost[2].why.startswith("incomplete entry at the end: 30 of")
     kinds = {defect.kind for defect in mb.Log(out).verify().defects}
     assert kinds <= {"gap"}
     assert done.bytes + sum(lost.size for lost in done.lost) == sum(path.stat().st_size for path in torn.iterdir())
