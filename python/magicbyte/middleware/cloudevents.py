@@ -53,6 +53,15 @@ NAME = re.compile(r"[a-z0-9]+")
 JSON_TYPE = re.compile(r"[^;]*[/+]json\s*(;|$)", re.IGNORECASE)
 
 
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
+
+
+# Made once: the functions of the module make a new one for each call with options.
+ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+DECODER = json.JSONDecoder(parse_constant=_no_constant)
+
+
 class NoEventError(MagicbyteError):
     """A record that is no CloudEvent (``outcome`` ``no event``), or no sound one (``malformed``, ``unknown format``)."""
 
@@ -172,7 +181,7 @@ def _data(given: dict[str, Any]) -> bytes | None:
     try:
         if isinstance(data, str) and isinstance(kind, str) and not JSON_TYPE.match(kind):
             return data.encode()
-        return json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+        return ENCODER.encode(data).encode()
     except (ValueError, RecursionError):
         raise NoEventError("malformed", "data") from None
 
@@ -224,12 +233,12 @@ def _json(event: CloudEvent) -> bytes:
             _parsed(text)
             inside = f'"data":{text}'  # as it was: numbers, white space and all
         elif kind.lower().startswith(("text/", "application/xml")):
-            inside = f'"data":{json.dumps(text, ensure_ascii=False)}'
+            inside = f'"data":{ENCODER.encode(text)}'
         else:
             raise ValueError
     except (ValueError, RecursionError):
         inside = f'"data_base64":"{base64.b64encode(data).decode()}"'
-    head = json.dumps(attributes, ensure_ascii=False, separators=(",", ":"))
+    head = ENCODER.encode(attributes)
     return f"{head[:-1]},{inside}}}".encode()
 
 
@@ -239,11 +248,7 @@ def _parsed(text: str) -> Any:
     Raises:
         ValueError, RecursionError: it is none.
     """
-    return json.loads(text, parse_constant=_no_constant)
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+    return DECODER.decode(text)
 
 
 class CloudEvents(HeaderMiddleware):
