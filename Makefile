@@ -17,7 +17,7 @@ PYTEST := $(BIN)/python -m pytest
 QUICK  := not spark and not broker and not slow
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check lint types format bench fuzz wheel clean bench-peers build build-dev docs docs-serve package \
+.PHONY: help demo test test-all check lint types format bench fuzz miri asan coverage wheel clean bench-peers build build-dev docs docs-serve package \
   try licences
 .DELETE_ON_ERROR:
 
@@ -70,11 +70,8 @@ bench-peers: $(VENV)/.dev ## magicbyte and other readers of Kafka records side b
 	$(BIN)/python benches/peers/run.py
 
 FUZZ_SECONDS ?= 60
-fuzz: ## fuzz every target for FUZZ_SECONDS (needs cargo-fuzz and a nightly toolchain)
-	@[ -d rust/fuzz ] || { echo "rust/fuzz: no fuzz targets yet"; exit 0; }; \
-	command -v cargo-fuzz >/dev/null || { echo "cargo-fuzz is missing: cargo install cargo-fuzz"; exit 1; }; \
-	cd rust/fuzz && for target in $$($(CARGO) +nightly fuzz list); do \
-	  $(CARGO) +nightly fuzz run "$$target" -- -max_total_time=$(FUZZ_SECONDS) || exit 1; done
+fuzz: ## fuzz every target for FUZZ_SECONDS (needs cargo-fuzz; a nightly toolchain where there is one)
+	cd rust/fuzz && $(PYTHON) run.py --seconds $(FUZZ_SECONDS)
 
 # The longer forms of some tests.
 test-all: export MAGICBYTE_KILLS := 50

@@ -2,7 +2,10 @@
 mod convert;
 mod corpus;
 mod encode;
+#[cfg(all(feature = "arrow", not(miri)))]
+mod fuzz;
 mod golden;
+mod limits;
 mod owned;
 mod segment;
 mod verify;

@@ -8,7 +8,7 @@ use crate::head::Head;
 use crate::limits::Limits;
 use crate::message_set;
 use crate::message_set::decode::Inner;
-use crate::record::Sink;
+use crate::record::{Record, Sink};
 
 /// An entry: a batch, a wrapper, or a message that stands alone. A view; its records are not touched until asked.
 #[derive(Clone, Copy, Debug)]
@@ -193,17 +193,51 @@ impl<'a> Payload<'a> {
     /// were sound before it: those the sink has seen.
     #[inline]
     pub fn decode<S: Sink<'a>>(&self, limits: &Limits, sink: &mut S) -> Result<u32> {
-        let (count, flaw) = match self.shape {
+        if limits.must_count(self.bytes.len()) {
+            self.count_first(limits)?;
+        }
+        let (count, flaw) = self.decode_into(limits, sink);
+        match flaw {
+            None => Ok(count),
+            Some(flaw) => Err(flaw.at(self.position).after(count)),
+        }
+    }
+
+    /// Counts records and headers of a large payload before anybody notes where they lie.
+    #[cold]
+    #[inline(never)]
+    fn count_first(&self, limits: &Limits) -> Result<()> {
+        let mut counts = Counts::default();
+        // What is wrong with them will be found again.
+        let _ = self.decode_into(limits, &mut counts);
+        limits.counted(counts.records, counts.headers).map_err(|flaw| flaw.at(self.position))
+    }
+
+    #[inline]
+    fn decode_into<S: Sink<'a>>(&self, limits: &Limits, sink: &mut S) -> (u32, Option<Flaw>) {
+        match self.shape {
             Shape::Batch => batch::decode::decode(&self.head, self.bytes, self.cut, limits, sink),
             Shape::Message => match message_set::decode::decode_one(&self.head, self.bytes, limits, sink) {
                 Ok(()) => (1, None),
                 Err(flaw) => (0, Some(flaw)),
             },
             Shape::Wrapper(inner) => inner.decode(&self.head, self.bytes, limits, sink),
-        };
-        match flaw {
-            None => Ok(count),
-            Some(flaw) => Err(flaw.at(self.position).after(count)),
         }
     }
+}
+
+#[derive(Default)]
+struct Counts {
+    records: u64,
+    headers: u64,
+}
+
+impl<'a> Sink<'a> for Counts {
+    fn record(&mut self, record: &Record<'a>) -> bool {
+        self.records += 1;
+        self.headers += record.headers.len() as u64;
+        false
+    }
+
+    fn header(&mut self, _key: &'a [u8], _value: Option<&'a [u8]>) {}
 }

@@ -121,6 +121,17 @@ enum State {
         try_first: Option<u64>,
         budget: u64,
     },
+    /// An entry over the limit begins at `from` and, if it is whole, ends at `next`, where the walker looks.
+    Over {
+        from: u64,
+        next: u64,
+        flaw: Flaw,
+    },
+    /// The last entry begins at `from` and is torn, but how far it goes is not known yet.
+    Torn {
+        from: u64,
+        need: u64,
+    },
     Done,
 }
 
@@ -232,6 +243,8 @@ impl Walker {
             State::Entries => self.no_entry(window, last),
             State::Zeros(from) => self.zeros(from, window, last),
             State::Lost { .. } => self.search(window, last),
+            State::Over { from, next, flaw } => self.over(from, next, flaw, window, last),
+            State::Torn { from, need } => self.torn(from, need, window, last),
             State::Done => Step::End,
         }
     }
@@ -260,11 +273,64 @@ impl Walker {
             }
             Frame::Short(need) => match self.options.limits.batch(need) {
                 Ok(()) => Step::More(need.max(LOOK)),
-                Err(flaw) => self.damaged(flaw, None, window, last),
+                // It is never held. Whether it ends within the log tells a torn tail from what is too large.
+                Err(flaw) => {
+                    let next = self.position + need;
+                    self.state = State::Over { from: self.position, next, flaw };
+                    self.position = next - 1;
+                    Step::More(1 + LOOK)
+                }
             },
             // `step` took the sound ones.
             Frame::Entry(_) => self.finish(Step::End),
         }
+    }
+
+    /// At the last byte of an entry that is over the limit, if the log goes so far.
+    fn over<'a>(&mut self, from: u64, next: u64, flaw: Flaw, window: &'a [u8], last: bool) -> Step<'a> {
+        let stops = self.options.mode == Mode::FailFast;
+        let Some(behind) = window.get(1..) else {
+            if !last {
+                return Step::More(1 + LOOK);
+            }
+            let need = next - from;
+            self.position = from + 1;
+            self.state = if stops {
+                State::Torn { from, need }
+            } else {
+                let flaw = Flaw::TornTail { have: 0, need };
+                State::Lost { from, flaw, try_first: None, budget: BUDGET }
+            };
+            return Step::More(LOOK);
+        };
+        if stops {
+            self.position = next;
+            return self.finish(Step::Damage(Damage { range: from..next, flaw }));
+        }
+        if behind.is_empty() && last {
+            return self.lost_until(from, next, flaw);
+        }
+        let mut budget = BUDGET;
+        match self.probe(behind, next, last, &mut budget) {
+            Probe::Sound => self.lost_until(from, next, flaw),
+            Probe::Short(need) => Step::More(1 + need),
+            Probe::No if behind.len() < LOOK as usize && !last => Step::More(1 + LOOK),
+            Probe::No => {
+                self.position = from + 1;
+                self.state = State::Lost { from, flaw, try_first: None, budget };
+                Step::More(LOOK)
+            }
+        }
+    }
+
+    /// Within a torn entry that is over the limit: only its end is still to be found.
+    fn torn<'a>(&mut self, from: u64, need: u64, window: &'a [u8], last: bool) -> Step<'a> {
+        self.position += window.len() as u64;
+        if !last {
+            return Step::More(1);
+        }
+        let flaw = Flaw::TornTail { have: self.position - from, need };
+        self.finish(Step::Damage(Damage { range: from..self.position, flaw }))
     }
 
     fn zeros<'a>(&mut self, from: u64, window: &'a [u8], last: bool) -> Step<'a> {
@@ -320,7 +386,9 @@ impl Walker {
             if window.len() <= skip && last {
                 return self.lost_until(from, next.max(self.position), flaw);
             }
-            match window.get(skip..).map(|rest| self.probe(rest, next, last, &mut budget)) {
+            // So few bytes tell nothing while there are more.
+            let behind = window.get(skip..).filter(|rest| last || rest.len() >= LOOK as usize);
+            match behind.map(|rest| self.probe(rest, next, last, &mut budget)) {
                 Some(Probe::Sound) => return self.lost_until(from, next, flaw),
                 Some(Probe::Short(need)) => return Step::More(skip as u64 + need),
                 None => return Step::More(skip as u64 + LOOK),
@@ -355,6 +423,10 @@ impl Walker {
             return Step::More(LOOK);
         }
         let range = from..self.position;
+        let flaw = match flaw {
+            Flaw::TornTail { need, .. } => Flaw::TornTail { have: range.end - range.start, need },
+            other => other,
+        };
         self.finish(Step::Damage(Damage { range, flaw }))
     }
 

@@ -12,8 +12,9 @@ use crate::transactions::Transactions;
 /// Bounds that are checked before memory is taken.
 ///
 /// `record`: bytes of one record (default 256 MiB). `batch`: bytes of one stored entry (256 MiB). `decompressed`: bytes
-/// that one batch may decompress to (256 MiB). `headers`: headers of one record (1,048,576). Over one of them, the read
-/// ends in a `CorruptRecordError` of kind `limit`.
+/// that one batch may decompress to (256 MiB); by this the number of its records and headers is bounded, too, where 64
+/// bytes count for a record and 16 for a header, and 64 MiB are always allowed. `headers`: headers of one record
+/// (1,048,576). Over one of them, the read ends in a `CorruptRecordError` of kind `limit`.
 #[pyclass(frozen, eq, module = "magicbyte")]
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Limits(pub(crate) magicbyte::Limits);

@@ -145,7 +145,7 @@ pub(super) fn back(batches: &[RecordBatch]) -> Vec<Row> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 64 }))]
     #[test]
     fn every_field_of_every_record(
         batches in vec(vec(rows(), 1..40), 1..8),
