@@ -22,6 +22,7 @@ NAV = [
     ("", "comparison.md"),
     ("", "faq.md"),
     ("Project", "decisions.md"),
+    ("Project", "fuzzing.md"),
     ("Project", "contributing.md"),
     ("Project", "changelog.md"),
 ]
