@@ -11,8 +11,11 @@ pub mod rows;
 
 use magicbyte::{Dialect, Limits, Log, Mode, Options};
 
-/// The targets by name.
-pub const ALL: [(&str, fn(&[u8])); 5] = [
+/// A target and its name.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// All of them.
+pub const ALL: [Target; 5] = [
     ("log", log::run),
     ("formats", formats::run),
     ("decompress", decompress::run),
