@@ -144,11 +144,12 @@ def test_a_full_disk(source: Path, tmp_path: Path, name: str) -> None:
     assert [path.name for path in target.parent.iterdir()] == ([] if was is None else ["out"])
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_no_permission(source: Path, tmp_path: Path) -> None:
     locked = tmp_path / "locked"
     locked.mkdir()
     locked.chmod(0o500)
+    if os.access(locked, os.W_OK):
+        pytest.skip("this user may write anywhere (setpriv --bounding-set -dac_override has root obey)")
     calls: list[Callable[[], object]] = [
         lambda: mb.recover(source, locked / "out-0"),
         lambda: mb.convert_file(source / FIRST, locked / "out.log", "v1"),
