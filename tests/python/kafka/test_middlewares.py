@@ -16,10 +16,14 @@ from broker import Broker
 from test_clients import receive_aiokafka, receive_confluent, send_aiokafka, send_confluent
 
 import magicbyte as mb
+from magicbyte.clients.confluent import Producer
+from magicbyte.interceptors import Chain
 from magicbyte.middleware import quarantined
 from magicbyte.middleware.claim_check import Claim
 from magicbyte.middleware.dead_letters import DeadLetters, replay
-from magicbyte.middleware.large_messages import Chunk
+from magicbyte.middleware.large_messages import Chunk, LargeMessages
+from magicbyte.middleware.predicates import equals
+from magicbyte.middleware.router import Router, To
 from magicbyte.middleware.trail import Trail
 from magicbyte.vocabulary import decode_headers
 
@@ -80,3 +84,39 @@ def test_dead_letters_and_back(broker: Broker) -> None:
     assert [(one.topic, one.partition, one.timestamp) for one in again] == [(topic, 0, one.timestamp) for one in before]
     send_confluent(broker, again)
     assert facts(stored(broker, topic)) == facts(before) * 2
+
+
+def test_routed_inline_to_other_topics_and_clusters(broker: Broker) -> None:
+    topic, elsewhere, far = (broker.create_topic(f"routed-{name}") for name in ("here", "there", "far"))
+    second = Producer({"bootstrap.servers": broker.bootstrap})
+    router = Router(
+        (equals("to", b"there"), elsewhere),
+        (equals("to", b"far"), To(far, cluster="far")),
+        (equals("to", b"both"), To(elsewhere, also=True)),
+        clusters={"far": second.produce},
+    )
+    sent = [
+        mb.ProducerRecord(topic, b"%d" % n, headers=[("to", to)])
+        for n, to in enumerate([b"x", b"there", b"far", b"both"])
+    ]
+    send_confluent(broker, sent, interceptors=router)
+    assert second.flush(30) == 0
+    values = {name: [record.value for record in stored(broker, name)] for name in (topic, elsewhere, far)}
+    assert values == {topic: [b"0", b"3"], elsewhere: [b"1", b"3"], far: [b"2"]}
+
+
+def test_chunks_without_a_key_come_to_one_partition(broker: Broker) -> None:
+    topic = broker.create_topic("keyless-chunks", partitions=5)
+    large = LargeMessages(chunk_size=1000)
+    values = [bytes([number]) * 4500 for number in range(12)]
+    send_confluent(broker, [mb.ProducerRecord(topic, value) for value in values], interceptors=large)
+    found = []
+    for partition in range(5):
+        glue = LargeMessages()
+        found += [
+            (record.key, record.value)
+            for record in Chain(glue)(mb.Log(broker.partition_dir(topic, partition)).records())
+        ]
+        assert glue.losses == []
+    assert sorted(value for _, value in found) == values
+    assert {key for key, _ in found} == {None}
