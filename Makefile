@@ -17,7 +17,7 @@ PYTEST := $(BIN)/python -m pytest
 QUICK  := not spark and not broker and not slow
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check lint types format bench fuzz miri asan coverage wheel clean bench-peers build build-dev docs docs-serve package \
+.PHONY: help demo test test-all check lint types format bench fuzz miri wheel clean bench-peers build build-dev docs docs-serve package \
   try licences
 .DELETE_ON_ERROR:
 
@@ -72,6 +72,11 @@ bench-peers: $(VENV)/.dev ## magicbyte and other readers of Kafka records side b
 FUZZ_SECONDS ?= 60
 fuzz: ## fuzz every target for FUZZ_SECONDS (needs cargo-fuzz; a nightly toolchain where there is one)
 	cd rust/fuzz && $(PYTHON) run.py --seconds $(FUZZ_SECONDS)
+
+# Codecs written in C cannot run under Miri, and nothing that compresses can.
+MIRI ?= --skip codec::
+miri: ## the core's unit tests under Miri (needs a nightly toolchain with the component miri; slow: MIRI=filter)
+	MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=2 $(CARGO) +nightly miri test -p magicbyte --lib --features arrow -- $(MIRI)
 
 # The longer forms of some tests.
 test-all: export MAGICBYTE_KILLS := 50

@@ -35,7 +35,6 @@ HERE = Path(__file__).parent
 LEDGER = HERE / "ledger.json"
 DOCUMENT = HERE.parent.parent / "docs/fuzzing.md"
 TARGETS = ["log", "formats", "decompress", "beside", "roundtrip"]
-TRIPLE = "x86_64-unknown-linux-gnu"
 FLAGS = ["-max_len=4096", "-rss_limit_mb=2048", "-print_final_stats=1", "-use_value_profile=1"]
 #: Seconds of the clock, so a machine that stops this process for a while needs more.
 TIMEOUT = int(os.environ.get("FUZZ_TIMEOUT", "20"))
@@ -95,7 +94,9 @@ def build() -> None:
 
 def binary(target: str) -> Path:
     root = Path(os.environ.get("CARGO_TARGET_DIR", HERE / "target"))
-    return root / TRIPLE / "release" / target
+    about = subprocess.run(["rustc", "-vV"], capture_output=True, text=True, check=True).stdout
+    host = re.search(r"^host: (.*)$", about, re.MULTILINE)
+    return root / (host[1] if host else "") / "release" / target
 
 
 def fuzz(target: str, seconds: int) -> bool:
