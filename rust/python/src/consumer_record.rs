@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyString};
 
+use crate::attributes::{Hot, ordinary};
 use crate::headers::{Headers, Raw};
 use crate::new_batch::{Part, with_headers};
 use crate::slots::{Shared, Slot, Span, alone};
@@ -200,8 +201,27 @@ impl ConsumerRecord {
     }
 }
 
+static HOT: Hot<5> = Hot::new(["value", "key", "offset", "headers", "timestamp"]);
+
 #[pymethods]
 impl ConsumerRecord {
+    fn __getattribute__(slf: &Bound<'_, Self>, name: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let (py, it) = (slf.py(), slf.get());
+        Ok(match HOT.which(name) {
+            Some(0) => it.value(py).unwrap_or_else(|| py.None()),
+            Some(1) => it.key(py).unwrap_or_else(|| py.None()),
+            Some(2) => it.offset().into_pyobject(py)?.into_any().unbind(),
+            Some(3) => it.headers(py)?.into_any(),
+            Some(_) => it.timestamp().into_pyobject(py)?.into_any().unbind(),
+            None => ordinary(slf, name)?,
+        })
+    }
+
+    /// Says what the ordinary way says of a name that is not there.
+    fn __getattr__(slf: &Bound<'_, Self>, name: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        ordinary(slf, name)
+    }
+
     #[new]
     #[pyo3(signature = (topic, partition, offset, timestamp, timestamp_type, key, value, headers=None, leader_epoch=None,
         tombstone=None, *, producer_id=-1, producer_epoch=-1, sequence=-1, transactional=false, control=None))]

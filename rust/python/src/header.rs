@@ -7,8 +7,11 @@ use magicbyte::Header as CoreHeader;
 use magicbyte::header::key_text;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyString};
 
+use crate::attributes::{Hot, ordinary};
+use crate::header_iterator::HeaderPair;
 use crate::keys::Keys;
 use crate::part::bytes_of;
 use crate::slots::{Shared, Span};
@@ -30,14 +33,16 @@ enum Origin {
         shared: Arc<Shared>,
         key: AtomicU64,
         value: AtomicU64,
+        /// Kept for the next `key, value = header`.
+        pair: PyOnceLock<Py<HeaderPair>>,
     },
 }
 
-const fn packed(span: Span) -> u64 {
+pub(crate) const fn packed(span: Span) -> u64 {
     (span.at as u64) << 32 | span.len as u32 as u64
 }
 
-fn unpacked(span: &AtomicU64) -> Span {
+pub(crate) fn unpacked(span: &AtomicU64) -> Span {
     let span = span.load(Ordering::Relaxed);
     Span { at: (span >> 32) as u32, len: span as i32 }
 }
@@ -71,7 +76,7 @@ impl Header {
 
     pub(crate) fn stored(shared: &Arc<Shared>, key: Span, value: Span) -> Self {
         let (key, value) = (AtomicU64::new(packed(key)), AtomicU64::new(packed(value)));
-        Self(Origin::Stored { shared: Arc::clone(shared), key, value })
+        Self(Origin::Stored { shared: Arc::clone(shared), key, value, pair: PyOnceLock::new() })
     }
 
     /// Makes it another header of the same batch: for whoever alone holds it.
@@ -113,8 +118,24 @@ pub(crate) fn is_key(bytes: &[u8], text: &str) -> bool {
     bytes == text.as_bytes() || (text.contains(char::REPLACEMENT_CHARACTER) && key_text(bytes) == text)
 }
 
+static HOT: Hot<2> = Hot::new(["key", "value"]);
+
 #[pymethods]
 impl Header {
+    fn __getattribute__(slf: &Bound<'_, Self>, name: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let (py, it) = (slf.py(), slf.get());
+        match HOT.which(name) {
+            Some(0) => Ok(it.key(py).into_any()),
+            Some(_) => Ok(it.value(py).map_or_else(|| py.None(), Py::into_any)),
+            None => ordinary(slf, name),
+        }
+    }
+
+    /// Says what the ordinary way says of a name that is not there.
+    fn __getattr__(slf: &Bound<'_, Self>, name: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        ordinary(slf, name)
+    }
+
     #[new]
     #[pyo3(signature = (key, value=None))]
     fn new(key: &Bound<'_, PyAny>, value: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
@@ -159,8 +180,15 @@ impl Header {
     }
 
     /// `key, value = header`.
-    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, pyo3::types::PyIterator>> {
-        (self.key(py), self.value(py)).into_pyobject(py)?.try_iter()
+    fn __iter__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        match &self.0 {
+            Origin::Made { key, value, .. } => {
+                Ok((key, value).into_pyobject(py)?.try_iter()?.into_any().unbind())
+            }
+            Origin::Stored { shared, key, value, pair } => {
+                HeaderPair::over(py, shared, unpacked(key), unpacked(value), pair)
+            }
+        }
     }
 
     const fn __len__(&self) -> usize {

@@ -213,15 +213,14 @@ impl Headers {
         edit(&mut list)
     }
 
-    /// Takes out all that `gone` says.
+    /// Takes out all that `gone` says; where it fails, nothing.
     fn remove_if(&self, py: Python<'_>, gone: impl Fn(&Header) -> PyResult<bool>) -> PyResult<()> {
+        // What is taken out is let go behind the lock.
         let mut taken = Vec::new();
         self.change(py, |list| {
-            let mut kept = Vec::with_capacity(list.len());
-            for header in list.drain(..) {
-                if gone(header.get())? { &mut taken } else { &mut kept }.push(header);
-            }
-            *list = kept;
+            let gone: Vec<bool> = list.iter().map(|header| gone(header.get())).collect::<PyResult<_>>()?;
+            let mut gone = gone.into_iter();
+            taken = list.extract_if(.., |_| gone.next().unwrap_or_default()).collect();
             Ok(())
         })
     }

@@ -1,6 +1,6 @@
 //! Iterators over the entries and records of a plan.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use magicbyte::{Damage, Decompressor, Entries, Head, Judge, Mode, Next, Ruling};
@@ -268,35 +268,48 @@ struct Current {
     kept: [Option<Py<ConsumerRecord>>; 2],
 }
 
+/// What taking the next record of a batch gives.
+enum Taken {
+    /// One that was used again.
+    Again(Py<ConsumerRecord>),
+    /// One that is still to be made, and whether it is wanted here, to be used again.
+    New(Arc<Shared>, u32, bool),
+    Nothing,
+}
+
 impl Current {
     #[inline]
-    fn next(&mut self, py: Python<'_>) -> PyResult<Option<Py<ConsumerRecord>>> {
+    fn take(&mut self, py: Python<'_>) -> Taken {
         let at = self.at;
         if at as usize >= self.shared.slots.len() {
-            return Ok(None);
+            return Taken::Nothing;
         }
         self.at += 1;
-        let kept = &mut self.kept[at as usize & 1];
+        let kept = &self.kept[at as usize & 1];
         if let Some(record) = kept
             && ConsumerRecord::moved_to(record, py, at)
         {
-            return Ok(Some(record.clone_ref(py)));
+            return Taken::Again(record.clone_ref(py));
         }
-        let made = Py::new(py, ConsumerRecord::read(&self.shared, at))?;
-        kept.get_or_insert_with(|| made.clone_ref(py));
-        Ok(Some(made))
+        Taken::New(Arc::clone(&self.shared), at, kept.is_none())
+    }
+
+    fn keep(&mut self, shared: &Arc<Shared>, at: u32, made: Py<ConsumerRecord>) {
+        if Arc::ptr_eq(&self.shared, shared) {
+            self.kept[at as usize & 1].get_or_insert(made);
+        }
     }
 }
 
 /// Iterates records. Of the records that it made it keeps two, and a record that nobody else holds any more is made the
 /// next one instead of a new object, as `zip` does with its tuples.
 ///
-/// It is borrowed without waiting, for no Python code runs and no thread is let in meanwhile; only who has to read on
-/// takes the lock, and waits for whoever is reading.
-#[pyclass(module = "magicbyte._core")]
+/// Threads may share it. No object is made and none let go under a lock, for either may run Python code (a collection of
+/// garbage, a finalizer), which may come back here.
+#[pyclass(frozen, module = "magicbyte._core")]
 pub(crate) struct RecordIterator {
-    current: Option<Current>,
-    records: Arc<Mutex<Records>>,
+    current: Mutex<Option<Current>>,
+    records: Mutex<Records>,
 }
 
 impl RecordIterator {
@@ -309,36 +322,48 @@ impl RecordIterator {
             topic: None,
             keys: Arc::default(),
         };
-        Self { current: None, records: Arc::new(Mutex::new(records)) }
+        Self { current: Mutex::new(None), records: Mutex::new(records) }
     }
 
-    /// The next record of the current batch.
+    /// The current batch. With a GIL nobody else ever has it.
     #[inline]
-    fn of_current(slf: &Bound<'_, Self>) -> PyResult<Option<Py<ConsumerRecord>>> {
-        match &mut slf.try_borrow_mut()?.current {
-            Some(current) => current.next(slf.py()),
-            None => Ok(None),
+    fn current(&self, py: Python<'_>) -> MutexGuard<'_, Option<Current>> {
+        match self.current.try_lock() {
+            Ok(current) => current,
+            Err(_) => self.current.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner),
         }
     }
 
+    /// Makes the next batch the current one. False: there is none.
     #[cold]
-    fn of_next(slf: &Bound<'_, Self>) -> PyResult<Option<Py<ConsumerRecord>>> {
-        let (py, records) = (slf.py(), Arc::clone(&slf.try_borrow()?.records));
-        let mut locked = records.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
-        let records = &mut *locked;
-        // Another thread may have read on meanwhile.
-        if let Some(record) = Self::of_current(slf)? {
-            return Ok(Some(record));
-        }
-        let done = slf.try_borrow_mut()?.current.take();
+    fn read_on(&self, py: Python<'_>) -> PyResult<bool> {
+        let done;
+        let read = {
+            let mut locked = self.records.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
+            let records = &mut *locked;
+            {
+                let mut current = self.current(py);
+                // Another thread may have read on meanwhile.
+                if current.as_ref().is_some_and(|it| (it.at as usize) < it.shared.slots.len()) {
+                    return Ok(true);
+                }
+                done = current.take();
+            }
+            match records.pending.take() {
+                Some(failure) => Err(failure),
+                None => py.detach(|| records.refill()).map(|read| {
+                    read.is_some_and(|batch| {
+                        let shared = records.share(py, batch);
+                        *self.current(py) = Some(Current { shared, at: 0, kept: [None, None] });
+                        true
+                    })
+                }),
+            }
+        };
         drop(done);
-        if let Some(failure) = records.pending.take() {
-            return Err(failure.into());
-        }
-        let Some(batch) = detached(py, || records.refill())?? else { return Ok(None) };
-        let shared = records.share(py, batch);
-        slf.try_borrow_mut()?.current = Some(Current { shared, at: 0, kept: [None, None] });
-        Self::of_current(slf)
+        // Ctrl-C: who goes on after it loses nothing of what was read.
+        py.check_signals()?;
+        Ok(read?)
     }
 }
 
@@ -348,10 +373,22 @@ impl RecordIterator {
         slf
     }
 
-    fn __next__(slf: &Bound<'_, Self>) -> PyResult<Option<Py<ConsumerRecord>>> {
-        match Self::of_current(slf)? {
-            None => Self::of_next(slf),
-            some => Ok(some),
+    #[inline]
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Py<ConsumerRecord>>> {
+        loop {
+            let taken = self.current(py).as_mut().map_or(Taken::Nothing, |current| current.take(py));
+            match taken {
+                Taken::Again(record) => return Ok(Some(record)),
+                Taken::New(shared, at, wanted) => {
+                    let made = Py::new(py, ConsumerRecord::read(&shared, at))?;
+                    if wanted && let Some(current) = &mut *self.current(py) {
+                        current.keep(&shared, at, made.clone_ref(py));
+                    }
+                    return Ok(Some(made));
+                }
+                Taken::Nothing if !self.read_on(py)? => return Ok(None),
+                Taken::Nothing => {}
+            }
         }
     }
 }

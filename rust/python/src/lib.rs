@@ -1,6 +1,7 @@
 //! The door between Python and the core crate: newtypes with short methods. What Python sees is the list below.
 
 mod arguments;
+mod attributes;
 mod batch;
 mod block;
 mod consumer_record;

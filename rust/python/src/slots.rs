@@ -79,10 +79,25 @@ impl Shared {
 }
 
 /// Whether nobody but the caller holds an object, which then may become another one unseen.
+///
+/// With the GIL this is exact: whoever could look at the object holds a counted reference, in a variable, a container, a
+/// frame or on an evaluation stack (a borrowed one there has a counted one behind it); nothing here can be referenced
+/// weakly or is known to the garbage collector; and no other thread runs between the answer and what is done with it.
+/// Without the GIL a count is a sum of parts that others change meanwhile, so the answer is never yes.
 #[inline(always)]
-#[expect(deprecated, reason = "what replaces it is unsafe, and asks for nothing but what `&Py` proves")]
+#[cfg_attr(
+    not(Py_GIL_DISABLED),
+    expect(deprecated, reason = "what replaces it is unsafe, and asks for nothing but what `&Py` proves")
+)]
 pub(crate) fn alone<T>(object: &Py<T>, py: Python<'_>) -> bool {
-    object.get_refcnt(py) == 1
+    #[cfg(Py_GIL_DISABLED)]
+    let sole = {
+        let _ = (object, py);
+        false
+    };
+    #[cfg(not(Py_GIL_DISABLED))]
+    let sole = object.get_refcnt(py) == 1;
+    sole
 }
 
 /// Notes where records are, without a copy of their bytes.
