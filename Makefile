@@ -17,7 +17,7 @@ PYTEST := $(BIN)/python -m pytest
 QUICK  := not spark and not broker and not slow
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check lint types format bench fuzz miri wheel clean bench-peers build build-dev docs docs-serve package \
+.PHONY: help demo test test-all check lint types format bench bench-python fuzz miri wheel clean bench-peers build build-dev docs docs-serve package \
   try licences
 .DELETE_ON_ERROR:
 
@@ -64,6 +64,11 @@ bench: ## MB/s and records/s of scan, columns and encoding on the files A-H: a t
 	$(BENCH) --no-run
 	$(PIN) $(BENCH) --bench table
 	$(PIN) $(BENCH) --bench core
+	$(MAKE) bench-python
+
+bench-python: build $(VENV)/.dev ## records as Python objects beside aiokafka's Cython, each ratio with its goal (on the files of `make bench`)
+	@ls target/bench-data/A-*.bin >/dev/null 2>&1 || $(BENCH) --bench table -- ABH scan
+	$(PIN) $(BIN)/python benches/python/records.py target/bench-data
 
 bench-peers: $(VENV)/.dev ## magicbyte and other readers of Kafka records side by side (builds the peers first: many minutes)
 	$(BIN)/python -m pip install -q crc32c  # what kafka-python needs to be fair

@@ -2,9 +2,10 @@
 
     python benches/python/records.py DIRECTORY [--files A B H] [--rounds 5] [--check]
 
-DIRECTORY holds A.bin, B.bin, H.bin: v2 batches as Kafka's own builder writes them. Both sides decode from memory and check
-each batch's CRC. Their sums must agree, or the comparison is void. `--check` fails where magicbyte is below the ratio that
-it promises. Pin it to one core, with the machine quiet: `taskset -c 1 python benches/python/records.py ...`.
+DIRECTORY holds A.bin, B.bin, H.bin (or A-128.bin and so on, as `make bench` leaves them): v2 batches as Kafka's own builder
+writes them. Both sides decode from memory and check each batch's CRC. Their sums must agree, or the comparison is void.
+The last two columns are magicbyte's speed over aiokafka's, best and median; the goal stands beside them. `--check` fails
+where the best is below the goal. Pin it to one core, with the machine quiet: `taskset -c 1 python benches/python/records.py ...`.
 """
 
 from __future__ import annotations
@@ -23,14 +24,15 @@ import magicbyte as mb
 
 Sums = tuple[int, ...]
 
-PROMISED = {("A", "all fields"): 1.5, ("B", "all fields"): 1.5, ("H", "all fields"): 1.5} | {
+GOALS = {("A", "all fields"): 1.5, ("B", "all fields"): 1.5, ("H", "all fields"): 1.5} | {
     ("A", "offset, value"): 3.0,
     ("H", "offset, value"): 1.8,
 }
 """Times aiokafka's speed, by file and by what is touched.
 
-Most of what is left on H is the interpreter's own: its loop, the sums, the search for five attributes, and the making and
-freeing of two ints and one bytes object; all of magicbyte's code together is a fifth."""
+Most of what is left on B and H is the interpreter's own: its loop, the sums, and the making and freeing of two ints and of
+bytes objects. By instructions a record on H (CPython 3.11, all fields): aiokafka 3700, magicbyte 3230, the same loop over
+ready objects with `__slots__` 1730."""
 
 
 def aiokafka_all(data: bytes) -> Sums:
@@ -138,6 +140,15 @@ def seconds(case: Case, data: bytes) -> tuple[float, Sums]:
     return time.thread_time() - start, sums
 
 
+def found(directory: Path, name: str) -> Path:
+    """The file of that name, or the largest of those that `make bench` made."""
+    made = sorted(directory.glob(f"{name}-*.bin"), key=lambda path: path.stat().st_size)
+    plain = directory / f"{name}.bin"
+    if plain.exists() or not made:
+        return plain
+    return made[-1]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("directory", type=Path)
@@ -149,7 +160,7 @@ def main() -> int:
         raise SystemExit("aiokafka's Cython extension is not there")
     low = 0
     for name in arguments.files:
-        data = (arguments.directory / f"{name}.bin").read_bytes()
+        data = found(arguments.directory, name).read_bytes()
         for touched, (peer, ours) in CASES.items():
             runs: dict[str, list[float]] = {"aiokafka": []} | {f"magicbyte {how}".strip(): [] for how, _ in ours}
             cases = dict(zip(runs, [peer, *(case for _, case in ours)], strict=True))
@@ -168,9 +179,10 @@ def main() -> int:
                 line = (
                     f"{name}  {touched:14} {label:22} {count / min(times):6.2f} {count / statistics.median(times):6.2f}"
                 )
-                print(f"{line}  {ratio:5.2f} x  {middle / statistics.median(times):5.2f} x", flush=True)
-                if label != "aiokafka" and ratio < PROMISED.get((name, touched), 0):
-                    low += 1
+                goal = GOALS.get((name, touched)) if label != "aiokafka" else None
+                beside = "" if goal is None else f"  goal {goal} {'reached' if ratio >= goal else 'missed'}"
+                print(f"{line}  {ratio:5.2f} x  {middle / statistics.median(times):5.2f} x{beside}", flush=True)
+                low += goal is not None and ratio < goal
     return 1 if arguments.check and low else 0
 
 

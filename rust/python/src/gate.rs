@@ -15,10 +15,15 @@ thread_local! {
 
 /// Runs `work` detached from the interpreter, so that other Python threads go on, and lets Ctrl-C through after it.
 pub(crate) fn detached<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T> {
-    LOOKED.set(Some(Instant::now()));
-    let done = py.detach(work);
+    let done = released(py, work);
     py.check_signals()?;
     Ok(done)
+}
+
+/// The same for who puts away what was done, before he looks at signals himself.
+pub(crate) fn released<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> T {
+    LOOKED.set(Some(Instant::now()));
+    py.detach(work)
 }
 
 /// Lets Ctrl-C through in the midst of detached work, as an error that becomes Python's again where it leaves.

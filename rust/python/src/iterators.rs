@@ -12,7 +12,7 @@ use crate::batch::RecordBatch;
 use crate::block::Bytestream;
 use crate::consumer_record::ConsumerRecord;
 use crate::error::Failure;
-use crate::gate::detached;
+use crate::gate::{detached, released};
 use crate::keys::Keys;
 use crate::reader::Plan;
 use crate::slots::{Shared, Slot, open};
@@ -351,7 +351,7 @@ impl RecordIterator {
             }
             match records.pending.take() {
                 Some(failure) => Err(failure),
-                None => py.detach(|| records.refill()).map(|read| {
+                None => released(py, || records.refill()).map(|read| {
                     read.is_some_and(|batch| {
                         let shared = records.share(py, batch);
                         *self.current(py) = Some(Current { shared, at: 0, kept: [None, None] });

@@ -29,9 +29,10 @@ BOTH = pytest.mark.parametrize("make", [mb.Headers, stored], ids=["made", "store
 
 
 class TestKafkasRecordHeadersCases:
-    """What `RecordHeadersTest` and `RecordHeaderTest` of Kafka's clients ask for, in our words."""
+    """What Kafka's `org.apache.kafka.common.header.internals.RecordHeadersTest` asks for, in our words; each names its case there."""
 
     def test_add(self) -> None:
+        """`testAdd`."""
         headers = mb.Headers()
         headers.add(mb.Header("key", b"value"))
         assert next(iter(headers)) == mb.Header("key", b"value")
@@ -41,6 +42,7 @@ class TestKafkasRecordHeadersCases:
 
     @BOTH
     def test_remove(self, make: Any) -> None:
+        """`testRemove`."""
         headers = make([("key", b"value")])
         headers.remove("key")
         assert list(headers) == []
@@ -48,6 +50,7 @@ class TestKafkasRecordHeadersCases:
 
     @BOTH
     def test_add_and_remove_interleaved(self, make: Any) -> None:
+        """`testAddRemoveInterleaved`."""
         headers = make([("key", b"value"), ("key2", b"value2")])
         headers.remove("key")
         headers.add("key3", b"value3")
@@ -61,12 +64,14 @@ class TestKafkasRecordHeadersCases:
 
     @BOTH
     def test_last_header(self, make: Any) -> None:
+        """`testLastHeader`."""
         headers = make([("key", b"value"), ("key", b"value2"), ("key", b"value3")])
         assert headers.last_header("key") == mb.Header("key", b"value3")
         assert len(headers) == 3
 
     @BOTH
     def test_read_only(self, make: Any) -> None:
+        """`testReadOnly`, and the iterators of before and after `close`."""
         headers = make([("key", b"value")])
         assert not headers.read_only
         before = iter(headers)
@@ -88,6 +93,7 @@ class TestKafkasRecordHeadersCases:
 
     @BOTH
     def test_headers_of_a_key(self, make: Any) -> None:
+        """`testHeaders`."""
         headers = make([("key", b"value"), ("key1", b"key1value"), ("key", b"value2"), ("key2", b"key2value")])
         assert headers.headers("key") == [mb.Header("key", b"value"), mb.Header("key", b"value2")]
         assert headers.headers("key1") == [mb.Header("key1", b"key1value")]
@@ -96,6 +102,7 @@ class TestKafkasRecordHeadersCases:
 
     @BOTH
     def test_a_copy_is_open_and_independent(self, make: Any) -> None:
+        """`testNew`."""
         headers = make([("key", b"value")])
         headers.close()
         for another in (mb.Headers(headers), headers.copy(), copy.copy(headers), copy.deepcopy(headers)):
@@ -105,6 +112,7 @@ class TestKafkasRecordHeadersCases:
         assert headers.to_list() == [("key", b"value")]
 
     def test_no_null_header(self) -> None:
+        """`shouldThrowNpeWhenAddingNullHeader`, `shouldThrowNpeWhenAddingCollectionWithNullHeader`."""
         headers = mb.Headers()
         with pytest.raises(TypeError):
             headers.add(None)  # type: ignore[arg-type]
