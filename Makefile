@@ -17,7 +17,7 @@ PYTEST := $(BIN)/python -m pytest
 QUICK  := not spark and not broker and not slow
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check lint types format bench bench-python fuzz miri wheel clean bench-peers build build-dev docs docs-serve package \
+.PHONY: help demo test test-all check lint types format bench bench-python fuzz miri wheel clean bench-peers instructions build build-dev docs docs-serve package \
   try licences
 .DELETE_ON_ERROR:
 
@@ -31,6 +31,7 @@ demo: build ## build everything and read a real Kafka log directory on local Spa
 test: build $(VENV)/.dev ## all tests: Rust, Python, real Spark, and a real Kafka broker where Maven is at hand
 	$(CARGO) test -p magicbyte --all-features
 	$(PYTEST)
+	$(MAKE) instructions
 
 check: build-dev $(VENV)/.dev ## the fast inner loop: clippy, Rust tests, quick Python tests (under 60 s when warm)
 	$(CARGO) clippy --workspace --all-targets --all-features -- -D warnings
@@ -60,17 +61,25 @@ format: $(VENV)/.dev ## put both languages into their standard format
 PIN := $(shell command -v taskset >/dev/null && echo "taskset -c $$(($$(nproc) - 1))")
 BENCH := $(CARGO) bench -p magicbyte --features arrow
 
-bench: ## MB/s and records/s of scan, columns and encoding on the files A-H: a table, then criterion (some minutes)
+bench: build $(VENV)/.dev ## MB/s of scan, columns, encoding on the files A-H, in Python and in Spark, beside the goals (some minutes)
 	$(BENCH) --no-run
 	$(PIN) $(BENCH) --bench table
+	$(PIN) $(BENCH) --bench growth
 	$(PIN) $(BENCH) --bench core
 	$(MAKE) bench-python
+	$(BIN)/python benches/python/arrow.py
+	$(BIN)/python benches/python/spark.py
+	$(BIN)/python benches/python/plot.py target/bench-growth.svg
+	$(BIN)/python benches/goals.py bench
 
 bench-python: build $(VENV)/.dev ## records as Python objects beside aiokafka's Cython, each ratio with its goal (on the files of `make bench`)
 	@ls target/bench-data/A-*.bin >/dev/null 2>&1 || $(BENCH) --bench table -- ABH scan
 	$(PIN) $(BIN)/python benches/python/records.py target/bench-data
 
-bench-peers: $(VENV)/.dev ## magicbyte and other readers of Kafka records side by side (builds the peers first: many minutes)
+instructions: $(VENV)/.demo ## instructions a record of the decode loops, against the committed figures (needs valgrind)
+	$(BIN)/python benches/python/instructions.py
+
+bench-peers: build $(VENV)/.dev ## magicbyte and other readers of Kafka records side by side (builds the peers first: many minutes)
 	$(BIN)/python -m pip install -q crc32c  # what kafka-python needs to be fair
 	$(BIN)/python benches/peers/run.py
 

@@ -31,10 +31,12 @@ fn cases<'a>(spec: Spec, file: &'a Buffer) -> Vec<Case<'a>> {
         let mut reader = Reader::default();
         cases.push(Case::new(name("CRC + decompress"), size, size.0, move || reader.decompress(file, true)));
     }
-    let mut columns = Columns::all(MIB, false);
-    cases.push(Case::new(name("columns, 1 MiB"), size, size.1, move || columns.pass(file)));
-    let mut columns = Columns::all(16 * MIB, false);
-    cases.push(Case::new(name("columns, 16 MiB"), size, size.1, move || columns.pass(file)));
+    for (kib, size_name) in
+        [(512, "columns, 1/2 MiB"), (1024, "columns, 1 MiB"), (16 << 10, "columns, 16 MiB")]
+    {
+        let mut columns = Columns::all(kib << 10, false);
+        cases.push(Case::new(name(size_name), size, size.1, move || columns.pass(file)));
+    }
     if !compressed {
         let mut columns = Columns::all(MIB, true);
         cases.push(Case::new(name("views"), size, size.1, move || columns.pass(file)));

@@ -70,7 +70,13 @@ def main() -> None:
     last_core = str((os.cpu_count() or 1) - 1)
     pin = ["taskset", "-c", last_core] if shutil.which("taskset") else []
     run: list[str | Path] = [*pin, TARGET / "peers" / "release" / "magicbyte-peers", *sys.argv[1:]]
-    raise SystemExit(subprocess.run(run, env=environment, check=False).returncode)
+    code = subprocess.run(run, env=environment, check=False).returncode
+    if code or len(sys.argv) > 1:
+        raise SystemExit(code)
+    # The ways through Python and Spark, which need both cores; then the goals.
+    for script in ("python/arrow.py", "python/spark.py"):
+        subprocess.run([sys.executable, REPO / "benches" / script], env=environment, check=False)
+    subprocess.run([sys.executable, REPO / "benches" / "goals.py", "bench-peers"], env=environment, check=True)
 
 
 if __name__ == "__main__":

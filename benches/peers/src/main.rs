@@ -18,8 +18,9 @@ use bytes::Bytes;
 use child::Peer;
 use common::data::{self, FILES, Spec};
 use common::table::{Case, Report, measure};
-use common::work::{Columns, Reader, Sums};
-use magicbyte::Codec;
+use common::work::{Columns, Reader, Sums, hundredth};
+use magicbyte::arrow::Column;
+use magicbyte::{Codec, Selection};
 
 /// A peer of another language.
 struct Child {
@@ -70,6 +71,17 @@ fn prefix(file: &Bytes, bytes: usize) -> Bytes {
     file.slice(..end)
 }
 
+/// The ways to columns.
+fn columns(records: u64) -> [(&'static str, Columns); 4] {
+    let wanted = [Column::Offset, Column::Timestamp];
+    [
+        ("magicbyte columns, 1/2 MiB", Columns::all(1 << 19, false)),
+        ("magicbyte views", Columns::all(1 << 19, true)),
+        ("magicbyte offset + timestamp", Columns::some(&wanted, Selection::default())),
+        ("magicbyte 1 % of offsets", Columns::some(&Column::DEFAULT, hundredth(records))),
+    ]
+}
+
 fn run(spec: Spec, children: &[Child], rounds: usize) -> std::io::Result<Vec<common::table::Figure>> {
     let file = Bytes::from(data::load(spec)?);
     let (buffer, plain) = (Buffer::from(file.clone()), spec.codec == Codec::None);
@@ -77,9 +89,15 @@ fn run(spec: Spec, children: &[Child], rounds: usize) -> std::io::Result<Vec<com
     let mut reader = Reader::default();
     let scan = |pass: &Bytes| reader.scan(pass, true);
     let mut cases = vec![Case::new((spec.name, "magicbyte scan"), size, sums, with(&file, scan))];
-    for (name, views) in [("magicbyte columns", false), ("magicbyte views", true)] {
-        let (mut columns, buffer) = (Columns::all(1 << 20, views), buffer.clone());
-        cases.push(Case::new((spec.name, name), size, sums.records, move || columns.pass(&buffer)));
+    let mut bare = Reader::default();
+    let bare = move |pass: &Bytes| bare.scan(pass, false);
+    cases.push(Case::new((spec.name, "magicbyte scan, no CRC"), size, sums, with(&file, bare)));
+    let (mut reader, all) = (Reader::default(), file.clone());
+    let decompress = move || reader.decompress(&all, true);
+    cases.push(Case::new((spec.name, "magicbyte CRC + decompress"), size, size.0, decompress));
+    for (name, mut columns) in columns(sums.records) {
+        let (buffer, rows) = (buffer.clone(), columns.pass(&buffer));
+        cases.push(Case::new((spec.name, name), size, rows, move || columns.pass(&buffer)));
     }
     for (name, pass) in readers::PEERS {
         // tansu copies what it decompresses many times.

@@ -25,7 +25,8 @@ fn row(offset: i64, key: Option<usize>, value: Option<usize>, headers: &[(&str, 
 /// Small, so that Miri walks through every pointer.
 #[test]
 fn strings_of_every_length_and_nulls() {
-    let lengths = [0, 1, 31, 32, 33, 63, 64, 65, 127, 128, 129, 300];
+    let lengths: &[usize] =
+        if cfg!(miri) { &[0, 32, 33, 65, 129] } else { &[0, 1, 31, 32, 33, 63, 64, 65, 127, 128, 129, 300] };
     let mut batch: Vec<Row> = Vec::new();
     for (at, &length) in lengths.iter().enumerate() {
         let other = lengths[(at * 5) % lengths.len()];
@@ -58,9 +59,10 @@ fn more_than_one_chunk() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 96 }))]
+    #![proptest_config(ProptestConfig::with_cases(96))]
     /// Whatever bytes a batch with a sound checksum holds.
     #[test]
+    #[cfg_attr(miri, ignore = "hundreds of batches")]
     fn broken_records(
         batch in vec(rows(), 1..60),
         flips in vec((0.0f64..1.0, any::<u8>()), 0..6),
