@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     )
     from ._report import Defect, Report
     from .conversion import Converted, convert, convert_file, detect, request_format
-    from .encoding import encode, encode_batch, encode_batches
+    from .encoding import encode, encode_arrow, encode_batch, encode_batches
     from .errors import CorruptRecordError, IllegalStateError, MagicbyteError, UnsupportedCodecError
     from .log import Log, Segment
     from .raw import decode, decode_arrow, decode_batches, verify
@@ -36,7 +36,7 @@ _MODULES = {
     "_core": "COLUMNS DEFAULT_COLUMNS ConsumerRecord Control Header Headers LedgerRow Limits Record RecordBatch Scan __version__",
     "_report": "Defect Report",
     "conversion": "Converted convert convert_file detect request_format",
-    "encoding": "encode encode_batch encode_batches",
+    "encoding": "encode encode_arrow encode_batch encode_batches",
     "errors": "CorruptRecordError IllegalStateError MagicbyteError UnsupportedCodecError",
     "log": "Log Segment",
     "raw": "decode decode_arrow decode_batches verify",
@@ -87,6 +87,7 @@ __all__ = [
     "diff",
     "digest",
     "encode",
+    "encode_arrow",
     "encode_batch",
     "encode_batches",
     "recover",

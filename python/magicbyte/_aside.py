@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["aside_name", "flush_directory", "replace_directory", "written_aside"]
+__all__ = ["aside_name", "exchange", "flush_directory", "replace_directory", "written_aside"]
 
 
 @contextlib.contextmanager
@@ -62,14 +62,19 @@ def replace_directory(made: Path, target: Path) -> None:
     flush_directory(made)
     if not target.exists():
         os.rename(made, target)
-    elif _swapped(made, target):
-        shutil.rmtree(made, ignore_errors=True)
     else:
-        old = aside_name(target)
-        os.rename(target, old)
-        os.rename(made, target)
-        shutil.rmtree(old, ignore_errors=True)
+        exchange(made, target)
+        shutil.rmtree(made, ignore_errors=True)
     flush_directory(target.parent)
+
+
+def exchange(one: Path, other: Path) -> None:
+    """Lets two directories change places: in one step where the system can, else in three."""
+    if not _swapped(one, other):
+        middle = aside_name(other)
+        os.rename(other, middle)
+        os.rename(one, other)
+        os.rename(middle, one)
 
 
 def _swapped(one: Path, other: Path) -> bool:

@@ -323,6 +323,24 @@ class EncodeIterator:
     def __next__(self, /) -> bytes: ...
 
 @final
+class ColumnEncoder:
+    def __new__(
+        cls,
+        format: str,
+        batch_size: int,
+        given: dict[str, Any],
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        timestamp: int = -1,
+        keep_offsets: bool = False,
+        base_offset: int = 0,
+        keep_producers: bool = False,
+    ) -> ColumnEncoder: ...
+    def push(self, /, stream: bytes) -> list[tuple[str, int, bytes]]: ...
+    def finish(self, /) -> list[tuple[str, int, bytes]]: ...
+
+@final
 class ConvertIterator:
     def __new__(
         cls,

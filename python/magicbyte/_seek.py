@@ -122,6 +122,15 @@ def end_offset(segments: list[Segment], format: str, options: dict[str, Any]) ->
     return max(segments[-1].base_offset, 0)
 
 
+def last_indexed(segment: Segment, format: str) -> int:
+    """The last byte position by the index where an entry begins; 0 where there is none to be trusted."""
+    index = _offset_index(segment)
+    for _, position in index.entries()[-1:] if index is not None else []:
+        if position and entry_at(segment, position, format) is not None:
+            return position
+    return 0
+
+
 def cuts(segment: Segment, start: int, end: int, target: int, format: str) -> list[int]:
     """Positions between ``start`` and ``end`` where entries begin, for pieces of about ``target`` bytes."""
     pieces = -(-(end - start) // max(target, 1))
@@ -184,13 +193,13 @@ def _hop(path: str, start: int, end: int, goals: list[int]) -> Iterator[int]:
                 yield position
                 while wanted is not None and wanted <= position:
                     wanted = next(goal, None)
-            size = _entry_size(os.pread(file.fileno(), 18, position))
+            size = entry_size(os.pread(file.fileno(), 18, position))
             if size is None:
                 return
             position += size
 
 
-def _entry_size(header: bytes) -> int | None:
+def entry_size(header: bytes) -> int | None:
     """Bytes of the entry that begins so, ``None`` if that is not sure.
 
     Classic: offset int64, size int32, then 4 bytes and the magic. v3: the size is a uvarint, so that its first byte is

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from magicbyte import _core
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from magicbyte._core import ConsumerRecord, Record, RecordBatch
     from magicbyte.records import ProducerRecord
 
     AnyRecord: TypeAlias = ConsumerRecord | ProducerRecord | Record
 
-__all__ = ["encode", "encode_batch", "encode_batches"]
+__all__ = ["encode", "encode_arrow", "encode_batch", "encode_batches"]
 
 BATCH_SIZE = 16_384  # bytes: Kafka's own default of `batch.size`
 
@@ -101,3 +103,78 @@ def encode_batches(
     if batch_size < 1:
         raise ValueError("batch_size must be above 0")
     return _core.EncodeIterator(records, format, base_offset, batch_size, fields)
+
+
+def encode_arrow(
+    data: Any,
+    *,
+    batch_size: int = BATCH_SIZE,
+    format: str = "v2",
+    base_offset: int = 0,
+    timestamp: int = -1,
+    **fields: Any,
+) -> Iterator[bytes]:
+    """Batches of one partition formed by size from Arrow columns, with no Python object a record.
+
+    Args:
+        data: a ``pyarrow`` table, record batch or reader, or what has ``__arrow_c_stream__`` (a Polars frame, a ``Scan``).
+            Columns go by the names that ``scan`` gives them: ``value``, ``key``, ``headers`` (lists of key and value),
+            ``timestamp`` or ``timestampMs``, ``timestampType``, ``offset``, ``tombstone``, ``leaderEpoch``,
+            ``rawHeaderKeys`` (with ``headers``). Others are passed over. A batch ends where ``leaderEpoch`` or
+            ``timestampType`` changes.
+        batch_size: bytes before compression, as in ``encode_batches``.
+        base_offset: where offsets are counted from, if there is no column ``offset``.
+        timestamp: of rows that have none, in ms since the epoch.
+        fields: as in ``encode``.
+
+    Raises:
+        TypeError: a column's type is none that the field can have.
+        ValueError, UnsupportedCodecError: as ``encode``, with the row.
+    """
+    if batch_size < 1:
+        raise ValueError("batch_size must be above 0")
+    return _encoded(data, batch_size, format, base_offset, timestamp, fields)
+
+
+def _encoded(
+    data: Any, batch_size: int, format: str, base_offset: int, timestamp: int, fields: dict[str, Any]
+) -> Iterator[bytes]:
+    import pyarrow as pa
+
+    if isinstance(data, pa.RecordBatch):
+        batches, names = iter([data]), data.schema.names
+    else:
+        reader = data if isinstance(data, pa.RecordBatchReader) else pa.RecordBatchReader.from_stream(data)
+        batches, names = reader, reader.schema.names
+    encoder = _core.ColumnEncoder(
+        format,
+        batch_size,
+        fields,
+        topic="",
+        partition=0,
+        timestamp=timestamp,
+        keep_offsets="offset" in names,
+        base_offset=base_offset,
+    )
+    for batch in batches:
+        for piece in pieces(batch):
+            for _, _, ready in encoder.push(piece):
+                yield ready
+    for _, _, ready in encoder.finish():
+        yield ready
+
+
+PIECE_BYTES = 16 << 20
+
+
+def pieces(batch: pa.RecordBatch) -> Iterator[bytes]:
+    """A record batch as IPC streams of about ``PIECE_BYTES`` each, so that no copy is large."""
+    import pyarrow as pa
+
+    rows = batch.num_rows
+    step = max(1, rows * PIECE_BYTES // max(batch.nbytes, 1)) if rows else 1
+    for at in range(0, rows, step):
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as stream:
+            stream.write_batch(batch.slice(at, step))
+        yield sink.getvalue().to_pybytes()

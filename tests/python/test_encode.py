@@ -331,3 +331,86 @@ def test_what_is_written_is_read_back(format: str, data: st.DataObject) -> None:
         (read,) = mb.decode_batches(written, format=format)
         assert read == batch
         assert mb.encode_batch(read, format=format) == written or batch.codec != "none"
+
+
+class TestFromArrow:
+    """``encode_arrow`` writes what ``encode_batches`` writes of the same records."""
+
+    @pytest.mark.parametrize("name", ["headers-0", "audit-0", "basic-0", "orders-0"])
+    @pytest.mark.parametrize("format, codec", [("v2", "none"), ("v2", "zstd"), ("v3", "lz4"), ("kip82a", "none")])
+    def test_as_from_records(self, data: Path, name: str, format: str, codec: str) -> None:
+        log = mb.Log(data / "kafka-logs" / name)
+        columns = ["key", "value", "offset", "timestampMs", "headers", "rawHeaderKeys"]
+        options: dict[str, Any] = {"format": format, "codec": codec, "batch_size": 700}
+        had = b"".join(mb.encode_batches(log.records(), **options))
+        assert b"".join(mb.encode_arrow(log.scan(columns).to_arrow(), **options)) == had
+        # Whatever reads the C stream interface will do, and in whatever pieces.
+        assert b"".join(mb.encode_arrow(log.scan(columns), **options)) == had
+        assert b"".join(mb.encode_arrow(log.scan(columns, batch_rows=7), **options)) == had
+
+    def test_other_types_and_nothing_but_values(self) -> None:
+        import pyarrow as pa
+
+        table = pa.table(
+            {
+                "value": pa.array(["a", None, "c"], pa.large_utf8()),
+                "key": pa.array([b"x", None, b""], pa.binary_view()),
+                "timestamp": pa.array([1, 2, None], pa.timestamp("s")),
+                "headers": pa.array(
+                    [None, [], [{"k": "h", "v": None}, {"k": "h", "v": b""}]],
+                    pa.large_list(pa.struct([("k", pa.string_view()), ("v", pa.large_binary())])),
+                ),
+                "other": pa.nulls(3),
+            }
+        )
+        records = list(mb.decode(b"".join(mb.encode_arrow(table, base_offset=5, timestamp=7))))
+        assert [(r.offset, r.key, r.value, r.timestamp) for r in records] == [
+            (5, b"x", b"a", 1000), (6, None, None, 2000), (7, b"", b"c", 7),
+        ]  # fmt: skip
+        assert [list(r.headers) for r in records] == [[], [], [mb.Header("h", None), mb.Header("h", b"")]]
+        assert list(mb.encode_arrow(table.slice(0, 0))) == []
+
+    def test_batches_end_where_their_fields_change(self) -> None:
+        import pyarrow as pa
+
+        table = pa.table(
+            {
+                "value": [b"v"] * 6,
+                "leaderEpoch": pa.array([1, 1, 2, 2, 2, 2], pa.int32()),
+                "timestampType": pa.array([0, 0, 0, 1, 1, 1], pa.int32()),
+                "timestampMs": [5, 6, 7, 8, 8, 9],
+            }
+        )
+        batches = list(mb.decode_batches(b"".join(mb.encode_arrow(table, codec="gzip"))))
+        assert [(b.count, b.partition_leader_epoch, b.timestamp_type, b.max_timestamp) for b in batches] == [
+            (2, 1, 0, 6), (1, 2, 0, 7), (2, 2, 1, 8), (1, 2, 1, 9),
+        ]  # fmt: skip
+
+    @pytest.mark.parametrize(
+        "column, values, error, words",
+        [
+            ("key", [1.5], TypeError, "column key cannot be of type Float64"),
+            ("headers", [[1]], TypeError, "column headers cannot be of type"),
+            ("offset", [None], ValueError, "row 0 .*no offset"),
+            ("offset", [-3], ValueError, "offset -3 is out of range"),
+            ("timestampMs", [-2], ValueError, "row 0 .*timestamp -2 is below -1"),
+            ("timestampType", [2], ValueError, "timestampType 2 is out of range"),
+            ("isControl", [True], ValueError, "a control record"),
+            ("_corrupt_record", ["x"], ValueError, "tell of damage"),
+            ("tombstone", [True], ValueError, "tombstone that has a value"),
+            ("headers", [[{"key": None, "value": b""}]], ValueError, "header 0 has no key"),
+        ],
+    )
+    def test_what_no_record_can_be_made_of(
+        self, column: str, values: list[Any], error: type[Exception], words: str
+    ) -> None:
+        import pyarrow as pa
+
+        table = pa.table({"value": [b"v"], column: values})
+        if column == "offset":
+            table = table.set_column(1, column, pa.array(values, pa.int64()))
+        if column == "headers" and isinstance(values[0][0], dict):
+            headers = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+            table = table.set_column(1, column, pa.array(values, headers))
+        with pytest.raises(error, match=words):
+            list(mb.encode_arrow(table))

@@ -4,9 +4,11 @@ The only place that imports PySpark.
 """
 
 from .columns import SCHEMA
+from .commit import sweep
 from .decode import decode_arrow, decode_partition
 from .glue import glue
 from .headers import DECODED_HEADERS, decode_headers
+from .sink import in_order
 from .source import DataSource
 from .verify import verify
 
@@ -18,5 +20,7 @@ __all__ = [
     "decode_headers",
     "decode_partition",
     "glue",
+    "in_order",
+    "sweep",
     "verify",
 ]

@@ -20,8 +20,7 @@ def spans(opened: Sequence[Log], options: Options) -> Spans:
     Raises ``ValueError`` where the options name partitions that are not there, or not all that are, as the Kafka source
     does.
     """
-    there = sorted({name for log in opened for name in log.partitions})
-    wanted = _wanted(there, options)
+    wanted = wanted_names(opened, options)
     for bound in (options.starting, options.ending):
         if bound.each is not None and set(bound.each) != set(wanted):
             raise ValueError(
@@ -29,6 +28,11 @@ def spans(opened: Sequence[Log], options: Options) -> Spans:
                 f"earliest): it names {_list(sorted(bound.each))}; read are {_list(wanted)}"
             )
     return {name: (_first(opened, name, options), _end(opened, name, options)) for name in wanted}
+
+
+def wanted_names(opened: Sequence[Log], options: Options) -> list[Name]:
+    """The partitions that the options choose; ``ValueError`` where they name some that are not there."""
+    return _wanted(sorted({name for log in opened for name in log.partitions}), options)
 
 
 def offset_at(opened: Sequence[Log], name: Name, timestamp: int) -> int | None:

@@ -51,6 +51,8 @@ class Options:
     limits: Mapping[str, int] = field(default_factory=dict)
     max_partition_bytes: int = 128 << 20
     pushdown: bool = False
+    max_offsets: int | None = None
+    fail_on_data_loss: bool = True
     replicas: str | None = None
     findings: bool = False
 
@@ -66,29 +68,29 @@ def parse(options: Mapping[str, str]) -> Options:
     """Reads the options; ``ValueError`` names an option that is not known, or whose value is not right."""
     given: dict[str, str] = {}
     for key, value in options.items():
-        name = _NAMES.get(key.lower())
+        name = READ_NAMES.get(key.lower())
         if name is not None:
             given[name] = value
-        elif not key.lower().startswith(_OF_SPARK):
+        elif not key.lower().startswith(OF_SPARK):
             raise ValueError(_unknown(key))
     read: dict[str, Any] = {}
     for name, (attribute, convert) in _PLAIN.items():
         if name in given:
-            read[attribute] = _converted(name, given[name], convert)
-    limits = {name: _converted(f"limits.{name}", given[key], size) for key, name in _LIMITS.items() if key in given}
+            read[attribute] = converted(name, given[name], convert)
+    limits = {name: converted(f"limits.{name}", given[key], size) for key, name in _LIMITS.items() if key in given}
     starting = _bound(given, "starting")
     ending = _bound(given, "ending")
     if starting is not None:
         read["starting"] = starting
     if ending is not None:
         read["ending"] = ending
-    if "includeHeaders" in given and not _converted("includeHeaders", given["includeHeaders"], boolean):
+    if "includeHeaders" in given and not converted("includeHeaders", given["includeHeaders"], boolean):
         read.setdefault("columns", ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType"))
     ways = [name for name in ("assign", "subscribe", "subscribePattern") if name in given]
     if len(ways) > 1:
         raise ValueError(f"only one of the options assign, subscribe and subscribePattern can be given, not {ways}")
     paths = given.get("paths")
-    named = tuple(_converted("paths", paths, _json_list)) if paths is not None else ()
+    named = tuple(converted("paths", paths, _json_list)) if paths is not None else ()
     if "path" in given:
         named += (given["path"],)
     return Options(paths=named, limits=limits, **read)
@@ -115,14 +117,24 @@ def names(text: str) -> tuple[str, ...]:
     return found
 
 
-def _positive_size(text: str) -> int:
+def positive_size(text: str) -> int:
+    """Bytes, at least one."""
     found = size(text)
     if found < 1:
         raise ValueError("more than 0 bytes")
     return found
 
 
-def _one_of(*words: str) -> Callable[[str], str]:
+def _above_zero(text: str) -> int:
+    found = int(text)
+    if found < 1:
+        raise ValueError("a whole number above 0")
+    return found
+
+
+def one_of(*words: str) -> Callable[[str], str]:
+    """One of these words, in whatever case."""
+
     def convert(text: str) -> str:
         for word in words:
             if word.lower() == text.strip().lower():
@@ -162,10 +174,10 @@ def _bound(given: Mapping[str, str], end: str) -> Bound | None:
     """The start or the end, by the first that is given, as in the Kafka source: one timestamp, timestamps, offsets."""
     name = f"{end}Timestamp"
     if name in given:
-        return Bound(name, True, all=_converted(name, given[name], int))
+        return Bound(name, True, all=converted(name, given[name], int))
     name = f"{end}OffsetsByTimestamp"
     if name in given:
-        return Bound(name, True, each=_converted(name, given[name], _each))
+        return Bound(name, True, each=converted(name, given[name], _each))
     name = f"{end}Offsets"
     if name not in given:
         return None
@@ -175,7 +187,7 @@ def _bound(given: Mapping[str, str], end: str) -> Bound | None:
         raise ValueError(f"option {name}: {refused} would leave nothing to read")
     if word in ("earliest", "latest"):
         return Bound(name, False, all={"earliest": EARLIEST, "latest": LATEST}[word])
-    each = _converted(name, given[name], _each)
+    each = converted(name, given[name], _each)
     for (topic, partition), offset in each.items():
         if offset == {"latest": LATEST, "earliest": EARLIEST}[refused]:
             raise ValueError(f"option {name}: {refused} ({offset}) for {topic}-{partition} would leave nothing to read")
@@ -184,7 +196,8 @@ def _bound(given: Mapping[str, str], end: str) -> Bound | None:
     return Bound(name, False, each=each)
 
 
-def _converted(name: str, text: str, convert: Callable[[str], Any]) -> Any:
+def converted(name: str, text: str, convert: Callable[[str], Any]) -> Any:
+    """The value of an option; ``ValueError`` names the option and says what was expected."""
     try:
         return convert(text)
     except (ValueError, KeyError, TypeError, AttributeError, re.error) as error:
@@ -195,8 +208,10 @@ def _converted(name: str, text: str, convert: Callable[[str], Any]) -> Any:
 def _unknown(key: str) -> str:
     if key.lower().startswith("kafka."):
         return f"option {key}: this source reads files, not a broker; give the path of a log directory"
-    near = get_close_matches(key.lower(), list(_NAMES), n=1, cutoff=0.5)
-    known = f"; did you mean {_NAMES[near[0]]}?" if near else f"; known are {', '.join(sorted(_NAMES.values()))}"
+    near = get_close_matches(key.lower(), list(READ_NAMES), n=1, cutoff=0.5)
+    known = (
+        f"; did you mean {READ_NAMES[near[0]]}?" if near else f"; known are {', '.join(sorted(READ_NAMES.values()))}"
+    )
     return f"option {key} is not known{known}"
 
 
@@ -216,24 +231,26 @@ _PLAIN: dict[str, tuple[str, Callable[[str], Any]]] = {
     "assign": ("assigned", _assigned),
     "startingOffsetsByTimestampStrategy": (
         "start_at_latest_without_match",
-        lambda text: _one_of("error", "latest")(text) == "latest",
+        lambda text: one_of("error", "latest")(text) == "latest",
     ),
-    "format": ("format", _one_of("kafka", "kip87", "kip82a", "kip82b", "v0", "v1", "v2", "v3")),
-    "isolation": ("isolation", _one_of("read_uncommitted", "read_committed")),
+    "format": ("format", one_of("kafka", "kip87", "kip82a", "kip82b", "v0", "v1", "v2", "v3")),
+    "isolation": ("isolation", one_of("read_uncommitted", "read_committed")),
     "pastLso": ("past_lso", boolean),
-    "mode": ("mode", _one_of("FAILFAST", "DROPMALFORMED", "PERMISSIVE")),
+    "mode": ("mode", one_of("FAILFAST", "DROPMALFORMED", "PERMISSIVE")),
     "checkCrc": ("check_crc", boolean),
     "control": ("control", boolean),
-    "maxPartitionBytes": ("max_partition_bytes", _positive_size),
+    "maxPartitionBytes": ("max_partition_bytes", positive_size),
     "pushdown": ("pushdown", boolean),
     "findings": ("findings", boolean),
-    "replicas": ("replicas", _one_of(*RULES)),
+    "maxOffsetsPerTrigger": ("max_offsets", _above_zero),
+    "failOnDataLoss": ("fail_on_data_loss", boolean),
+    "replicas": ("replicas", one_of(*RULES)),
 }
 """Documented name → attribute of ``Options``, and how its text is read."""
 
 _LIMITS = {f"limits.{name}": name for name in ("record", "batch", "decompressed", "headers")}
 
-_NAMES = {
+READ_NAMES = {
     name.lower(): name
     for name in (
         *_PLAIN,
@@ -244,5 +261,5 @@ _NAMES = {
 }
 """Spark gives keys in lower case."""
 
-_OF_SPARK = ("spark.", "serialization.format")
+OF_SPARK = ("spark.", "serialization.format", "checkpointlocation", "queryname")
 """Options that Spark adds by itself."""

@@ -31,7 +31,7 @@ def logs(options: Options) -> list[Log]:
     seen: set[Path] = set()
     for given in options.paths:
         for path in _split(given):
-            for log in _open(_local(path), options):
+            for log in _open(local(path), options):
                 place = Path(log.source).resolve()
                 if place not in seen:
                     seen.add(place)
@@ -101,7 +101,7 @@ def _split(given: str) -> list[str]:
     return [path.strip() for path in re.split(r",(?![^{]*\})", given) if path.strip()]
 
 
-def _local(path: str) -> str:
+def local(path: str) -> str:
     """A ``file:`` address as a path; other schemes are not read."""
     found = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):/", path)
     if found is None:

@@ -1,4 +1,4 @@
-"""The data source ``magicbyte``: batch reads of stored logs.
+"""The data source ``magicbyte``: batch reads of stored logs, and the way to its writers.
 
 The driver plans by names, sizes and indexes and hands each task plain values; the extension does its reading in the
 task. Spark has no column pruning for Python sources, so a narrower ``.schema(â€¦)`` is how a user asks for fewer columns.
@@ -7,7 +7,8 @@ task. Spark has no column pruning for Python sources, so a narrower ``.schema(â€
 from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pyspark.sql import datasource
@@ -15,16 +16,20 @@ from pyspark.sql.types import StructType
 
 from magicbyte.log import Stretch
 
-from . import columns, findings, offsets, paths
+from . import columns, findings, offsets, paths, sink_options
 from .filters import Range, Wanted, wanted
 from .options import Options, parse
+from .pack import Pack, Piece, packed
+from .sink import BatchSink, StreamSink
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from magicbyte._core import Reader as CoreReader
     from magicbyte._core import Transactions
-    from magicbyte.log import Log
+    from magicbyte.log import Log, Segment
+
+    from .streaming import StreamReader
 
 
 class DataSource(datasource.DataSource):
@@ -58,12 +63,39 @@ class DataSource(datasource.DataSource):
         gives these as rows, in place of records: ``path topic partition position kind size message``.
     How to read:
         ``format``, ``mode``, ``checkCrc``, ``limits.record``, ``limits.batch``, ``limits.decompressed``,
-        ``limits.headers``, ``maxPartitionBytes`` (128m: larger segments are cut between batches).
+        ``limits.headers``, ``maxPartitionBytes`` (128m: larger segments are cut between batches, smaller
+        ones share a task, where opening a file counts as 1m).
+
+    ``spark.readStream.format("magicbyte")`` follows a log that grows, to its last complete entry: new segments and new
+    partitions too. ``startingOffsets`` may be ``latest`` then; ``maxOffsetsPerTrigger``; ``failOnDataLoss`` (true: a query
+    ends where offsets that it has not read are deleted). Trigger.AvailableNow reads what is there, by these limits.
+
+    ``df.write.format("magicbyte").mode("append").save("logs/")`` takes the same columns and writes partition directories
+    that a broker opens: all of them when the job succeeds, none when it fails. ``value`` is needed; ``key``, ``headers``,
+    ``timestamp`` or ``timestampMs`` (else: now), ``timestampType``, ``leaderEpoch``, ``tombstone``, ``rawHeaderKeys`` are
+    taken where they are given; columns of batches and producers are passed over.
+        ``topic``, ``partition``: for all rows, over what they say themselves.
+        ``offsets``: ``keep`` (usual, where there is a column ``offset``: they must rise, see ``in_order``) | ``assign``,
+        counted on from the partition's end in the order of Spark's partitions.
+        ``codec``, ``level``, ``batchSize`` (16k, before compression), ``segmentBytes`` (1g), ``indexInterval`` (4k),
+        ``leaderEpoch``, ``format`` (``v2``, ``v1``, ``v0``; proposals that no broker serves with ``draft=true``).
+        Mode ``append`` adds segments behind what is there; ``overwrite`` replaces the partitions that rows go to, and no
+        other. A running broker does not see it: write while it is stopped, or into another directory.
     """
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
-        self._settings = parse(options)
+        self._given = dict(options)
+        # Where a batch would have nothing to read, a stream has what comes.
+        self._at_latest = self._given.get("startingOffsets", self._given.get("startingoffsets", "")).strip() == "latest"
+        if not sink_options.for_writing(options):
+            _ = self._settings
+
+    @cached_property
+    def _settings(self) -> Options:
+        # Not before somebody reads: to a writer, other options are known.
+        latest = self._at_latest
+        return parse({k: v for k, v in self._given.items() if not latest or k.lower() != "startingoffsets"})
 
     @classmethod
     def name(cls) -> str:
@@ -78,6 +110,8 @@ class DataSource(datasource.DataSource):
 
     def reader(self, schema: StructType) -> Reader:
         """The reader for these columns; one that takes filters only if asked for, since Spark refuses it by default."""
+        if self._at_latest:
+            raise ValueError("option startingOffsets: latest would leave nothing to read")
         if self._settings.findings:
             if schema != findings.SCHEMA:
                 raise ValueError("schema: with the option findings it is " + findings.SCHEMA.simpleString())
@@ -89,6 +123,24 @@ class DataSource(datasource.DataSource):
             return self._reader(replace(self._settings, mode="DROPMALFORMED"), schema)
         return self._reader(self._settings, schema)
 
+    def streamReader(self, schema: StructType) -> StreamReader:
+        """The reader that follows a log as it grows."""
+        try:
+            from .streaming import StreamReader
+        except ImportError as error:
+            raise RuntimeError("readStream needs PySpark 4.2 or newer") from error
+
+        columns.check(schema)
+        return StreamReader(self._settings, schema, self._at_latest)
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchSink:
+        """The writer for these columns."""
+        return BatchSink(sink_options.parse(self._given), schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamSink:
+        """The writer for the batches of a stream."""
+        return StreamSink(sink_options.parse(self._given), schema, overwrite)
+
     def _reader(self, settings: Options, schema: StructType) -> Reader:
         # What this build can't do is said here, not in every task.
         from magicbyte import _core
@@ -97,17 +149,8 @@ class DataSource(datasource.DataSource):
         return (FilteringReader if settings.pushdown else Reader)(settings, schema)
 
 
-@dataclass
-class Piece(datasource.InputPartition):
-    """What one task reads: plain values only, which pickle without the extension."""
-
-    stretch: Stretch
-    transactions: bytes | None = None
-    """What is known of the partition's transactions: found out once, by whoever plans, not in every task."""
-
-
 class Reader(datasource.DataSourceReader):
-    """Reads segments, one task a segment, large ones cut between batches."""
+    """Reads segments: large ones cut between batches, small ones several to a task."""
 
     def __init__(self, settings: Options, schema: StructType) -> None:
         self._settings = settings
@@ -125,21 +168,28 @@ class Reader(datasource.DataSourceReader):
             both = Range(first, end).meet(self._wanted.offsets)
             if self._wanted.takes(*name) and not both.empty:
                 chosen[name] = (both.first, both.end)
+        return self.plan(opened, chosen)
+
+    def plan(self, opened: Sequence[Log], chosen: offsets.Spans) -> list[Pack]:
+        """Tasks for these offsets of each partition, by names, sizes and indexes."""
         times = (self._wanted.timestamps.first, self._wanted.timestamps.end)
         states = "transactionstate" in (name.lower() for name, _ in self._fields)
         known = Known(states or self._settings.isolation == "read_committed")
+        target = self._settings.max_partition_bytes
         found: list[Piece] = []
         for log in opened:
-            empty = {segment.path for segment in log.segments if segment.size == 0}
-            stretches = log.stretches(chosen, times, self._settings.max_partition_bytes)
-            found += [Piece(it, known.of(log, it)) for it in stretches if it.path not in empty]
+            sizes = {segment.path: segment.size for segment in log.segments}
+            for it in log.stretches(chosen, times, target):
+                size = (sizes[it.path] if it.end is None else it.end) - it.start
+                if sizes[it.path]:
+                    found.append(Piece(it, size, known.of(log, it)))
         found.sort(key=lambda piece: (piece.stretch.topic, piece.stretch.partition))
-        return found
+        return packed(found, target)
 
     def read(self, partition: datasource.InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition, as Arrow batches of exactly the schema's types."""
         # Spark makes an empty list of partitions into one without a value.
-        if not isinstance(partition, Piece):
+        if not isinstance(partition, Pack):
             return
         import pyarrow as pa
 
@@ -154,18 +204,21 @@ class Reader(datasource.DataSourceReader):
             ]
             for batch in scan:
                 yield pa.RecordBatch.from_arrays(batch.columns, schema=pa.schema(promised))
-        findings.tell(partition.stretch, reader.findings)
+        findings.tell(partition.stretches, reader.findings)
 
-    def _open(self, partition: Piece) -> CoreReader:
+    def _open(self, partition: Pack) -> CoreReader:
         from magicbyte import _core
 
         times = self._wanted.timestamps
-        known = partition.transactions
         return _core.Reader(
             [
                 _core.Part(
-                    *partition.stretch, transactions=None if known is None else _core.Transactions.from_bytes(known)
+                    *piece.stretch,
+                    transactions=None
+                    if piece.transactions is None
+                    else _core.Transactions.from_bytes(piece.transactions),
                 )
+                for piece in partition.pieces
             ],
             isolation=self._settings.isolation,
             past_lso=self._settings.past_lso,
@@ -180,10 +233,10 @@ class FindingsReader(Reader):
 
     def read(self, partition: datasource.InputPartition) -> Iterator[pa.RecordBatch]:
         """The findings of one partition."""
-        if isinstance(partition, Piece):
+        if isinstance(partition, Pack):
             reader = self._open(partition)
             reader.scan(["value"]).count()
-            yield findings.batch(partition.stretch, reader.findings)
+            yield findings.batch(partition.stretches, reader.findings)
 
 
 class Known:
@@ -193,6 +246,7 @@ class Known:
         self._asked = asked
         self._partitions: dict[tuple[int, str, int], Transactions] = {}
         self._segments: dict[tuple[int, str], bytes] = {}
+        self._own: dict[tuple[int, str, int], list[Segment]] = {}
 
     def of(self, log: Log, stretch: Stretch) -> bytes | None:
         """For a stretch of a log; ``None`` where nobody asks."""
@@ -203,7 +257,10 @@ class Known:
             name = (id(log), stretch.topic, stretch.partition)
             if name not in self._partitions:
                 self._partitions[name] = log.transactions(stretch.topic, stretch.partition)
-            own = [it for it in log.segments if (it.topic, it.partition) == (stretch.topic, stretch.partition)]
+            if name not in self._own:
+                for it in log.segments:
+                    self._own.setdefault((id(log), it.topic, it.partition), []).append(it)
+            own = self._own[name]
             at = next(number for number, segment in enumerate(own) if segment.path == stretch.path)
             # A segment holds what its name says, and ends where the next one begins.
             end = own[at + 1].base_offset if at + 1 < len(own) else -1

@@ -4,6 +4,7 @@ mod arguments;
 mod attributes;
 mod batch;
 mod block;
+mod columns_in;
 mod consumer_record;
 mod convert;
 mod encode;
@@ -31,6 +32,8 @@ mod verify;
 mod _core {
     #[pymodule_export]
     use crate::batch::{Record, RecordBatch};
+    #[pymodule_export]
+    use crate::columns_in::ColumnEncoder;
     #[pymodule_export]
     use crate::consumer_record::{ConsumerRecord, Control};
     #[pymodule_export]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import shutil
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -87,9 +88,12 @@ def test_a_narrower_schema(logs: Path) -> None:
         read(logs, schema=StructType([StructField("offsets", LongType())]))
 
 
-def test_one_task_a_segment_and_large_ones_in_pieces(logs: Path) -> None:
+def test_small_segments_share_a_task_and_large_ones_come_in_pieces(logs: Path) -> None:
     one = source(logs / "payments-0")
-    assert len(one.reader(schema=one.schema()).partitions()) == 6
+    [pack] = one.reader(schema=one.schema()).partitions()
+    assert len(pack.pieces) == 6
+    one = source(logs / "payments-0", maxPartitionBytes="3m")
+    assert [len(pack.pieces) for pack in one.reader(schema=one.schema()).partitions()] == [2, 2, 2]
     one = source(logs / "payments-0", maxPartitionBytes="4k")
     assert len(one.reader(schema=one.schema()).partitions()) > 20
     small = read(logs / "payments-0", maxPartitionBytes="4k")
@@ -133,7 +137,7 @@ def test_the_default_reader_takes_no_filters(logs: Path) -> None:
 )
 def test_wrong_options(logs: Path, name: str, value: str, says: str) -> None:
     with pytest.raises(ValueError, match=says) as error:
-        source(logs, **{name: value})
+        source(logs, **{name: value}).reader(schema=SCHEMA)
     assert name in str(error.value) or name.lower() in str(error.value)
 
 
@@ -335,3 +339,19 @@ def test_filters_and_offsets_meet(logs: Path) -> None:
     options = {"startingOffsets": '{"basic":{"1":10}}', "endingOffsets": '{"basic":{"1":20}}', "pushdown": "true"}
     rows = read(logs / "basic-1", [ds.GreaterThan(("offset",), 15)], **options)
     assert [row["offset"] for row in rows] == [16, 17, 18, 19]
+
+
+def test_ten_thousand_segments_are_planned_soon(tmp_path: Path) -> None:
+    data = mb.encode([mb.ProducerRecord("t", b"v")], leader_epoch=0)
+    for partition in range(1000):
+        directory = tmp_path / f"t-{partition}"
+        directory.mkdir()
+        for segment in range(10):
+            (directory / f"{segment * 10:020d}.log").write_bytes(data)
+    one = source(tmp_path)
+    begin = time.process_time()
+    packs = one.reader(schema=SCHEMA).partitions()
+    assert time.process_time() - begin < 5  # the goal; measured: 0.3 s
+    assert sum(len(pack.pieces) for pack in packs) == 10_000
+    assert len(packs) < 100
+    assert len(pickle.dumps(packs)) < 4 << 20

@@ -1,5 +1,6 @@
 //! A stream of records cut into batches by size, as a producer does it.
 
+use crate::codec::Compressor;
 use crate::encode::{Encoder, Open, Written};
 use crate::encode_error::{EncodeError, EncodeFlaw};
 use crate::format::Format;
@@ -47,6 +48,20 @@ impl Batcher {
         record: &NewRecord<'_>,
         out: &mut Vec<u8>,
     ) -> Result<Option<Written>, EncodeError> {
+        self.push_of(record, None, out)
+    }
+
+    /// As [`Batcher::push`]; `sequence` is the record's own, for the batch that it may begin.
+    ///
+    /// # Errors
+    /// As [`Batcher::push`].
+    #[inline]
+    pub fn push_of(
+        &mut self,
+        record: &NewRecord<'_>,
+        sequence: Option<i32>,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Written>, EncodeError> {
         if let Some(previous) = self.last_offset.filter(|last| record.offset <= *last) {
             return Err(EncodeFlaw::OffsetOrder { offset: record.offset, previous }.of(0));
         }
@@ -58,6 +73,7 @@ impl Batcher {
             Some(open) => open,
             None => {
                 self.bytes.clear();
+                self.fields.base_sequence = sequence.unwrap_or(self.fields.base_sequence);
                 Open::new(self.format, self.fields.clone(), false, &mut self.encoder, &mut self.bytes)?
             }
         };
@@ -66,6 +82,25 @@ impl Batcher {
         done?;
         self.last_offset = Some(record.offset);
         Ok(before)
+    }
+
+    /// Ends the batch that is open; those to come have these fields, of which the same are computed as of the first ones.
+    ///
+    /// # Errors
+    /// As [`Batcher::finish`].
+    pub fn set_fields(
+        &mut self,
+        fields: BatchFields,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Written>, EncodeError> {
+        let before = self.finish(out)?;
+        self.fields = BatchFields { base_offset: None, last_offset_delta: None, ..fields };
+        Ok(before)
+    }
+
+    /// Exchanges the compressor, so that many batchers can have one codec's contexts in turn.
+    pub fn swap_compressor(&mut self, other: &mut Compressor) {
+        std::mem::swap(&mut self.encoder.compressor, other);
     }
 
     /// Appends the batch that is open to `out`, and tells of it.
