@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import shutil
 import time
@@ -140,6 +141,7 @@ class Task:
 
         self._options = options
         self._directory = directory
+        _many_files()
         self._writers: dict[tuple[str, int], Writer] = {}
         self._encoder = _core.ColumnEncoder(
             options.format,
@@ -190,6 +192,15 @@ class Task:
         for writer in self._writers.values():
             writer.abandon()
         shutil.rmtree(self._directory, ignore_errors=True)
+
+
+def _many_files() -> None:
+    """A file stays open for each partition that the task has rows of: as many as the system allows, at last."""
+    with contextlib.suppress(ImportError, ValueError, OSError):
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, hard), hard))
 
 
 def in_order(frame: DataFrame) -> DataFrame:

@@ -118,10 +118,13 @@ class DataSource(datasource.DataSource):
             damaged = "DROPMALFORMED" if self._settings.mode == "FAILFAST" else self._settings.mode
             return FindingsReader(replace(self._settings, mode=damaged), schema)
         columns.check(schema)
+        return self._reader(self._mild(schema), schema)
+
+    def _mild(self, schema: StructType) -> Options:
         if "_corrupt_record" not in schema.fieldNames() and self._settings.mode == "PERMISSIVE":
             # As Spark's own sources: without the column, a row of nulls would only be taken for a record.
-            return self._reader(replace(self._settings, mode="DROPMALFORMED"), schema)
-        return self._reader(self._settings, schema)
+            return replace(self._settings, mode="DROPMALFORMED")
+        return self._settings
 
     def streamReader(self, schema: StructType) -> StreamReader:
         """The reader that follows a log as it grows."""
@@ -131,7 +134,7 @@ class DataSource(datasource.DataSource):
             raise RuntimeError("readStream needs PySpark 4.2 or newer") from error
 
         columns.check(schema)
-        return StreamReader(self._settings, schema, self._at_latest)
+        return StreamReader(self._mild(schema), schema, self._at_latest)
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchSink:
         """The writer for these columns."""
