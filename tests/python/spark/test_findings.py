@@ -77,12 +77,12 @@ def test_the_tasks_log_has_them(damaged: Path, caplog: pytest.LogCaptureFixture)
     reader = log.reader()
     list(reader.records())
     [stretch] = log.stretches()
-    findings.tell(stretch, reader.findings)
+    findings.tell([stretch], reader.findings)
     said = [record.getMessage() for record in caplog.records]
     assert all("orders-3" in line and "at byte" in line for line in said)
     assert any("crc" in line for line in said) and not any("torn_tail" in line for line in said)
     caplog.clear()
-    findings.tell(stretch, [("x", at, "crc", 1, "") for at in range(50)])
+    findings.tell([stretch], [("x", at, "crc", 1, "") for at in range(50)])
     assert len(caplog.records) == findings.MOST + 1
 
 
