@@ -332,7 +332,7 @@ class ColumnEncoder:
         *,
         topic: str | None = None,
         partition: int | None = None,
-        timestamp: int = -1,
+        timestamp: int = ...,
         keep_offsets: bool = False,
         base_offset: int = 0,
         keep_producers: bool = False,
