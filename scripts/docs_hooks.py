@@ -19,6 +19,7 @@ NAV = [
     ("Reference", "reference"),
     ("", "formats.md"),
     ("", "v3-savings.md"),
+    ("", "speed.md"),
     ("", "comparison.md"),
     ("", "faq.md"),
     ("Project", "decisions.md"),
