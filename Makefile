@@ -14,7 +14,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 RUST_SOURCES := Cargo.toml Cargo.lock rust/python/Cargo.toml $(shell find rust/core rust/python/src -name '*.rs' 2>/dev/null)
 PYTEST := $(BIN)/python -m pytest
-QUICK  := not spark and not broker and not slow
+QUICK  := not spark and not broker and not slow and not long
+SELECTED := not long
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all check lint types format bench bench-python fuzz miri wheel clean bench-peers instructions build build-dev docs docs-serve package \
@@ -30,7 +31,7 @@ demo: build ## build everything and read a real Kafka log directory on local Spa
 
 test: build $(VENV)/.dev ## all tests: Rust, Python, real Spark, and a real Kafka broker where Maven is at hand
 	$(CARGO) test -p magicbyte --all-features
-	$(PYTEST)
+	$(PYTEST) -m "$(SELECTED)"
 	$(MAKE) instructions
 
 check: build-dev $(VENV)/.dev ## the fast inner loop: clippy, Rust tests, quick Python tests (under 60 s when warm)
@@ -94,6 +95,8 @@ miri: ## the core's unit tests under Miri (needs a nightly toolchain with the co
 
 # The longer forms of some tests.
 test-all: export MAGICBYTE_KILLS := 50
+# Every test; the empty expression deselects none.
+test-all: SELECTED :=
 test-all: lint test fuzz ## lint, all tests and a round of fuzzing: what a release needs
 
 wheel: $(VENV)/.dev ## a wheel and an sdist in dist/

@@ -35,7 +35,7 @@ writer.start().awaitTermination()
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_each_record_once_though_the_stream_is_killed_twice(
     broker: Broker, java_consumer: JavaConsumer, spark: Any, tmp_path: Path
 ) -> None:
