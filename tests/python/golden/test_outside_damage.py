@@ -23,12 +23,12 @@ from golden import damage
 from golden.corpus import Damaged, damaged
 
 MEMORY = 256 << 20  # bytes, at the peak, for any file
-SECONDS = 10  # for any file, on a busy machine; all of them take two
+SECONDS = 60  # for any file, on a busy machine: no hang; all of them together take two
 CASES = damaged()
 FAMILY = re.compile(r"(v[0-9]-[a-z0-9]+)-")
 
 READ = """
-import json, resource, sys, time
+import json, re, sys, time
 import magicbyte as mb
 
 for path in sys.stdin.read().splitlines():
@@ -39,7 +39,8 @@ for path in sys.stdin.read().splitlines():
         del record
     rows = sum(1 for _ in mb.Log(path, mode="PERMISSIVE").reader().batches())
     report = mb.Log(path).verify()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    # A child's ru_maxrss begins with its parent's, so Linux is asked for the peak of this very program.
+    peak = int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]) * 1024
     print(json.dumps([path, list(found.items()), rows, report.ok, time.monotonic() - begun, peak]), flush=True)
 """
 
