@@ -54,6 +54,8 @@ def spark() -> Iterator[Any]:
         sql.SparkSession.builder.master("local[2]")
         .appName("magicbyte-tests")
         .config("spark.ui.enabled", "false")
+        # The golden corpus is collected as a whole; decompressed it is 200 MB, of which Spark keeps several copies.
+        .config("spark.driver.memory", "3g")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.ui.showConsoleProgress", "false")
