@@ -335,10 +335,15 @@ impl Builder {
 
     /// Counts rows that were written to all columns of [`Builder::parts`].
     pub(in crate::arrow) fn count_to(&mut self, rows: usize) {
-        if let Some(headers) = self.headers.as_mut().filter(|_| self.shape.flavor.spark) {
-            headers.there.extend(headers.ends.counts(self.rows).map(|count| count > 0));
-        }
         self.rows = rows;
+    }
+
+    /// Notes which records have headers, when all headers of all of them are counted.
+    pub(in crate::arrow) fn note_headers(&mut self) {
+        if let Some(headers) = self.headers.as_mut().filter(|_| self.shape.flavor.spark) {
+            let from = headers.there.len();
+            headers.there.extend(headers.ends.counts(from).map(|count| count > 0));
+        }
     }
 
     /// Begins a batch.

@@ -4,7 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use crate::arrow::tests::{Bytes, Row, back, encode_as, read, rows};
-use crate::arrow::{Column, Shape};
+use crate::arrow::{Column, Flavor, Shape};
 use crate::log::Mode;
 use crate::{Codec, Format, Selection};
 
@@ -56,6 +56,11 @@ fn more_than_one_chunk() {
     let (direct, gathered) = both_ways(&log, 1 << 20);
     assert_eq!(direct, gathered);
     assert_eq!(direct, batches.concat());
+    // A record whose header is written after room was made for it anew still has headers.
+    let shape = Shape { flavor: Flavor { spark: true, ..Flavor::default() }, ..Shape::default() };
+    for some in read(&log, shape, Selection::default(), Mode::FailFast) {
+        assert_eq!(some.column_by_name("headers").map(|headers| headers.null_count()), Some(0));
+    }
 }
 
 proptest! {
