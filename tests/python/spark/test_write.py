@@ -27,6 +27,11 @@ def names(directory: Path) -> list[str]:
     return sorted(str(path.relative_to(directory)) for path in directory.rglob("*") if path.name != ".magicbyte-lock")
 
 
+def final(directory: Path) -> list[str]:
+    """Without what is aside: a task that Spark lets run on after its job failed may still write there; ``sweep`` takes it."""
+    return [name for name in names(directory) if not name.startswith(".magicbyte-")]
+
+
 def rows(spark: Any, n: int, start: int = 0, step: int = 1, partitions: int = 1) -> Any:
     frame = spark.range(start, start + n * step, step, partitions)
     return frame.selectExpr(
@@ -177,12 +182,12 @@ def test_a_task_that_fails_leaves_nothing(spark: Any, out: Path) -> None:
     frame = rows(spark, 1000, partitions=2)
     with pytest.raises(Exception, match="this task fails late"):
         write(frame.mapInArrow(fail, frame.schema), out)
-    assert names(out) == []
+    assert final(out) == []
     write(frame, out)
-    had = names(out)
+    had = final(out)
     with pytest.raises(Exception, match="this task fails late"):
         write(frame.mapInArrow(fail, frame.schema), out, offsets="assign")
-    assert names(out) == had
+    assert final(out) == had
 
 
 def test_an_empty_dataframe_writes_nothing(spark: Any, out: Path) -> None:
