@@ -6,7 +6,7 @@ use std::sync::Arc;
 use magicbyte::arrow::{Builder, Column, Columnar, Flavor, Pool, Pulled, Shape};
 use magicbyte::{
     Buffer, Codec, Decompressor, Encoder, Entries, Entry, Format, Limits, Log, Mode, Options, Record,
-    Selection, Sink, Source,
+    Selection, Sink,
 };
 
 use super::data::{Row, Rows, Spec, fields, headers_of, records};
@@ -82,24 +82,6 @@ pub(crate) fn checksums(file: &[u8]) -> u64 {
     entries(file, true).count() as u64
 }
 
-/// A file that views may point into.
-#[derive(Clone, Copy)]
-struct Mapped<'a>(&'a arrow_buffer::Buffer);
-
-impl Source for Mapped<'_> {
-    fn fill(&mut self, _position: u64, _need: u64) -> std::io::Result<()> {
-        Ok(())
-    }
-
-    fn window(&self) -> (&[u8], u64, bool) {
-        (self.0, 0, true)
-    }
-
-    fn buffer(&self) -> Option<arrow_buffer::Buffer> {
-        Some(self.0.clone())
-    }
-}
-
 /// Columns into buffers that are used again.
 pub(crate) struct Columns {
     columnar: Columnar,
@@ -133,7 +115,7 @@ impl Columns {
 
     /// Rows of one pass over the file.
     pub(crate) fn pass(&mut self, file: &arrow_buffer::Buffer) -> u64 {
-        let mut entries = Entries::new(Mapped(file), self.options, 0);
+        let mut entries = Entries::new(file, self.options, 0);
         let mut rows = 0;
         loop {
             let pulled = self.columnar.pull(&mut entries).expect("sound");

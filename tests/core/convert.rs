@@ -375,15 +375,15 @@ fn every_pair_of_formats_keeps_the_records() {
                 refused += 1;
                 continue;
             };
-            let before = seen(&source.data, owned::dialect(first));
+            let before = seen(&source.data, Dialect::of(first));
             for second in Format::ALL {
                 pairs += 1;
-                let Ok(done) = convert(&source.data, from(owned::dialect(first)), Conversion::new(second))
+                let Ok(done) = convert(&source.data, from(Dialect::of(first)), Conversion::new(second))
                 else {
                     refused += 1;
                     continue;
                 };
-                let after = seen(&done.data, owned::dialect(second));
+                let after = seen(&done.data, Dialect::of(second));
                 compare(
                     &format!("{path:?} {first:?} {second:?}"),
                     first,
@@ -404,19 +404,19 @@ proptest! {
     #[test]
     fn conversions_keep_what_the_table_says((first, fields, records) in any_batch()) {
         let bytes = batch(first, &fields, &records);
-        let before = seen(&bytes, owned::dialect(first));
+        let before = seen(&bytes, Dialect::of(first));
         for second in Format::ALL {
-            match convert(&bytes, from(owned::dialect(first)), Conversion::new(second)) {
+            match convert(&bytes, from(Dialect::of(first)), Conversion::new(second)) {
                 Ok(done) => {
-                    let after = seen(&done.data, owned::dialect(second));
+                    let after = seen(&done.data, Dialect::of(second));
                     compare(&format!("{first:?} {second:?}"), first, second, &before, &after, &done.dropped);
                     if let (Format::V2, Format::V3) | (Format::V3, Format::V2) = (first, second) {
-                        let back = to(&done.data, owned::dialect(second), first).data;
+                        let back = to(&done.data, Dialect::of(second), first).data;
                         let needless = !fields.ignore_message_attributes && first == Format::V3;
                         if fields.codec == Codec::None && !needless {
                             prop_assert!(back == bytes);
                         }
-                        prop_assert_eq!(owned::read(&back, owned::dialect(first)).1, records.clone());
+                        prop_assert_eq!(owned::read(&back, Dialect::of(first)).1, records.clone());
                     }
                 }
                 Err(ConvertError::Write { error, .. }) => match error.flaw {
@@ -435,7 +435,7 @@ proptest! {
         let mut bytes = batch(first, &fields, &records);
         let at = usize::from(at) % bytes.len();
         bytes[at] ^= change;
-        let options = Options { check_crc: false, ..from(owned::dialect(first)) };
+        let options = Options { check_crc: false, ..from(Dialect::of(first)) };
         for second in Format::ALL {
             for mode in [Mode::FailFast, Mode::DropMalformed] {
                 for first_offset in [None, Some(0)] {

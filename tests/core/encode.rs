@@ -90,7 +90,7 @@ fn vectors_encode_as_given() {
     };
     let (mut exact, mut equal) = (0, 0);
     for format in Format::ALL {
-        let dialect = owned::dialect(format);
+        let dialect = Dialect::of(format);
         for (number, line) in owned::lines(&dir.join(format!("{}.jsonl", format.name()))).iter().enumerate() {
             let at = format!("{} line {}", format.name(), number + 1);
             let want = owned::unhex(line["hex"].as_str().expect("hex"));
@@ -295,7 +295,7 @@ fn padded_headers_are_carried() {
                 let record = NewRecord { headers: headers.into(), ..NewRecord::default() };
                 let (mut out, fields) = (Vec::new(), BatchFields { codec, ..BatchFields::default() });
                 Encoder::new().encode(format, &fields, [record], &mut out).expect("carried");
-                let (_, records) = owned::read(&out, owned::dialect(format));
+                let (_, records) = owned::read(&out, Dialect::of(format));
                 assert_eq!(records[0].headers, vec![(b"k".to_vec(), Some(Vec::new())); count]);
             }
         }
@@ -389,7 +389,7 @@ proptest! {
     #[test]
     fn encoded_is_decoded((format, fields, records) in any_batch()) {
         let bytes = encode(format, &fields, &records).expect("carried");
-        let (heads, mut back) = owned::read(&bytes, owned::dialect(format));
+        let (heads, mut back) = owned::read(&bytes, Dialect::of(format));
         if format == Format::Kip82b {
             // Bits 0 and 1 say which of key and value are null.
             back.iter_mut().for_each(|record| record.attributes = 0);

@@ -184,15 +184,6 @@ fn unhex(text: &str) -> Vec<u8> {
     (0..text.len() / 2).map(|i| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).expect("hex")).collect()
 }
 
-fn dialect(format: Format) -> Dialect {
-    match format {
-        Format::Kip87 => Dialect::Kip87,
-        Format::Kip82a => Dialect::Kip82a,
-        Format::Kip82b => Dialect::Kip82b,
-        other => Dialect::Only(other),
-    }
-}
-
 #[test]
 fn vectors_read_as_given() {
     let Some(dir) = corpus::dir("vectors") else {
@@ -205,7 +196,7 @@ fn vectors_read_as_given() {
             let bytes = unhex(line["hex"].as_str().expect("hex"));
             let batch = &line["batch"];
             let mut have = Vec::new();
-            for item in Log::new(&bytes, Options { dialect: dialect(format), ..Options::default() }) {
+            for item in Log::new(&bytes, Options { dialect: Dialect::of(format), ..Options::default() }) {
                 let entry = item.unwrap_or_else(|damage| panic!("{at}: {}", damage.error()));
                 let head = entry.head;
                 let (records, base_offset, flaw) = records(&entry);
@@ -275,7 +266,7 @@ fn malformed_vectors_do_as_told() {
         let format = Format::from_name(line["dialect"].as_str().expect("dialect")).expect("known");
         let bytes = unhex(line["hex"].as_str().expect("hex"));
         let mut outcome = "reads".to_owned();
-        for item in Log::new(&bytes, Options { dialect: dialect(format), ..Options::default() }) {
+        for item in Log::new(&bytes, Options { dialect: Dialect::of(format), ..Options::default() }) {
             match item {
                 Ok(entry) => {
                     if let (_, _, Some(flaw)) = records(&entry) {

@@ -104,15 +104,6 @@ pub(crate) fn lines(path: &Path) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
-pub(crate) fn dialect(format: Format) -> Dialect {
-    match format {
-        Format::Kip87 => Dialect::Kip87,
-        Format::Kip82a => Dialect::Kip82a,
-        Format::Kip82b => Dialect::Kip82b,
-        other => Dialect::Only(other),
-    }
-}
-
 pub(crate) fn unhex(text: &str) -> Vec<u8> {
     (0..text.len() / 2).map(|i| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).expect("hex")).collect()
 }

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from magicbyte.cli import problems
-from magicbyte.cli.options import FORMATS, MODES, files, sources
+from magicbyte.cli.options import MODES, dialect, files, sources
 from magicbyte.cli.output import counted, escape, human_bytes, to_json
 from magicbyte.cli.progress import Progress
 from magicbyte.errors import CorruptRecordError, UnsupportedCodecError
@@ -65,13 +65,7 @@ Examples:
 @click.argument("source", shell_complete=files)
 @click.argument("target", shell_complete=files)
 @click.option("--to", required=True, type=click.Choice(TARGETS), help="The format to write.")
-@click.option(
-    "--format",
-    type=click.Choice(FORMATS),
-    default="kafka",
-    show_default=True,
-    help="How to read magic 2 (kafka: v2), or the one format to accept.",
-)
+@dialect
 @click.option(
     "--mode",
     type=click.Choice(MODES, case_sensitive=False),

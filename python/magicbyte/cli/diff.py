@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from magicbyte.cli import problems
-from magicbyte.cli.options import FORMATS, Source, files, replicas, sources, tell_replicas
+from magicbyte.cli.options import Source, dialect, files, replicas, sources, tell_replicas
 from magicbyte.cli.output import (
     colourful,
     counted,
@@ -46,8 +46,7 @@ Exit status: 0 the same, 1 not the same or damaged, 2 wrong usage or a file that
 
 @click.command("diff", help=HELP)
 @click.argument("paths", metavar="A [B]", nargs=-1, required=True, shell_complete=files)
-@click.option("--format", type=click.Choice(FORMATS), default="kafka", show_default=True,
-              help="How to read magic 2 (kafka: v2), or the one format to accept.")  # fmt: skip
+@dialect
 @replicas
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def command(paths: tuple[str, ...], format: str, replicas: str | None, as_json: bool) -> int:

@@ -90,12 +90,17 @@ def files(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list
     return [CompletionItem(incomplete, type="file")]
 
 
+dialect = click.option(
+    "--format", type=click.Choice(FORMATS), default="kafka", show_default=True,
+    help="How to read magic 2 (kafka: v2), or the one format to accept.",
+)  # fmt: skip
+
+
 def reading(mode: str) -> Callable[[F], F]:
     """PATH… and how to read it; ``mode`` is what the command does at damage unless told otherwise."""
     return _both(
         click.argument("paths", metavar="PATH...", nargs=-1, required=True, shell_complete=files),
-        click.option("--format", type=click.Choice(FORMATS), default="kafka", show_default=True,
-                     help="How to read magic 2 (kafka: v2), or the one format to accept."),
+        dialect,
         click.option("--mode", type=click.Choice(MODES, case_sensitive=False), default=mode, show_default=True,
                      help="At damage: stop with an error, or go on behind it and tell."),
         click.option("--check-crc/--no-check-crc", default=True, show_default=True, help="Check every checksum."),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from magicbyte.cli import problems
-from magicbyte.cli.options import FORMATS, files, replicas, sources, tell_replicas
+from magicbyte.cli.options import dialect, files, replicas, sources, tell_replicas
 from magicbyte.cli.output import counted, escape, human_bytes, to_json
 from magicbyte.cli.progress import Progress
 
@@ -36,8 +36,7 @@ Exit status: 0 nothing is missing but tails, 1 something is, 2 wrong usage or a 
 
 @click.command("recover", help=HELP)
 @click.argument("paths", metavar="IN... OUT", nargs=-1, required=True, shell_complete=files)
-@click.option("--format", type=click.Choice(FORMATS), default="kafka", show_default=True,
-              help="How to read magic 2 (kafka: v2), or the one format to accept.")  # fmt: skip
+@dialect
 @replicas
 @click.option("--json", "as_json", is_flag=True, help="One JSON document about what was done.")
 def command(paths: tuple[str, ...], format: str, replicas: str | None, as_json: bool) -> int:

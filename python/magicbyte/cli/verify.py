@@ -9,9 +9,9 @@ import click
 
 from magicbyte.cli import problems
 from magicbyte.cli.options import (
-    FORMATS,
     Source,
     Sources,
+    dialect,
     files,
     partitions,
     replicas,
@@ -54,8 +54,7 @@ WINDOW = 1000  # rows whose columns are aligned together
 
 @click.command("verify", help=HELP)
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, shell_complete=files)
-@click.option("--format", type=click.Choice(FORMATS), default="kafka", show_default=True,
-              help="How to read magic 2 (kafka: v2), or the one format to accept.")  # fmt: skip
+@dialect
 @partitions
 @replicas
 @click.option("--notes/--no-notes", default=True, show_default=True, help="List notes too, not only errors.")

@@ -158,11 +158,19 @@ impl Dialect {
     pub fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "kafka" => Self::Kafka,
-            "kip87" => Self::Kip87,
-            "kip82a" => Self::Kip82a,
-            "kip82b" => Self::Kip82b,
-            _ => Self::Only(Format::from_name(name)?),
+            _ => Self::of(Format::from_name(name)?),
         })
+    }
+
+    /// The one that reads what was written in a format.
+    #[must_use]
+    pub const fn of(format: Format) -> Self {
+        match format {
+            Format::Kip87 => Self::Kip87,
+            Format::Kip82a => Self::Kip82a,
+            Format::Kip82b => Self::Kip82b,
+            _ => Self::Only(format),
+        }
     }
 
     /// The format that a magic byte means here.

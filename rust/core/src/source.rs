@@ -33,6 +33,22 @@ impl Source for &[u8] {
     }
 }
 
+/// A buffer in hand is one window, which views may point into.
+#[cfg(feature = "arrow")]
+impl Source for &arrow_buffer::Buffer {
+    fn fill(&mut self, _position: u64, _need: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn window(&self) -> (&[u8], u64, bool) {
+        (self, 0, true)
+    }
+
+    fn buffer(&self) -> Option<arrow_buffer::Buffer> {
+        Some((*self).clone())
+    }
+}
+
 /// What comes next in a log.
 #[derive(Debug)]
 pub enum Next<'a> {

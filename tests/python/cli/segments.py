@@ -81,3 +81,13 @@ def message(offset: int, key: bytes | None, value: bytes | None, time: int = 1_7
 
     covered = struct.pack(">bbq", 1, 0, time) + sized32(key) + sized32(value)
     return struct.pack(">qi", offset, 4 + len(covered)) + struct.pack(">I", zlib.crc32(covered)) + covered
+
+
+def open_transaction() -> bytes:
+    """A committed transaction, then one without an end, then records outside of any."""
+    return (
+        batch([(b"a", b"1")], attributes=0x10, producer=(7, 0, 0))
+        + marker(1, base=1)
+        + batch([(b"b", b"2")] * 2, base=2, attributes=0x10, producer=(8, 0, 0))
+        + batch([(b"c", b"3")] * 3, base=4)
+    )

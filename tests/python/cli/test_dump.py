@@ -12,7 +12,7 @@ import pytest
 
 import magicbyte as mb
 from cli.conftest import FIRST, HOSTILE, Run, assert_harmless
-from cli.segments import batch, marker
+from cli.segments import batch, open_transaction
 
 
 def test_text_shows_every_field(run: Run, logs: Path) -> None:
@@ -293,12 +293,7 @@ def test_past_lso(run: Run, tmp_path: Path) -> None:
     """`read_committed` ends at the first transaction without an end, and says so; `--past-lso` goes on."""
     path = tmp_path / "pay-1"
     path.mkdir()
-    (path / FIRST).write_bytes(
-        batch([(b"a", b"1")], attributes=0x10, producer=(7, 0, 0))
-        + marker(1, base=1)
-        + batch([(b"b", b"2")] * 2, base=2, attributes=0x10, producer=(8, 0, 0))
-        + batch([(b"c", b"3")] * 3, base=4)
-    )
+    (path / FIRST).write_bytes(open_transaction())
     ran = run("dump", "--isolation", "read_committed", path)
     assert (ran.status, len(ran.lines)) == (0, 1)
     assert "5 records are left behind" in ran.err

@@ -24,7 +24,7 @@ from types import TracebackType
 
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
-from jars import FILES, Unavailable, java, lib
+from jars import FILES, Unavailable, java_with
 
 __all__ = ["Broker", "BrokerError", "Unavailable"]
 
@@ -279,9 +279,7 @@ class Broker:
         return self
 
     def _java(self, heap: str, *arguments: str) -> list[str]:
-        options = [f"-Xmx{heap}", "-XX:+UseSerialGC", "-Djava.net.preferIPv4Stack=true"]
-        logging = f"-Dlog4j2.configurationFile={FILES / 'log4j2.xml'}"
-        return [java(), *options, logging, "-cp", f"{lib()}/*", *arguments]
+        return [*java_with(f"-Xmx{heap}"), *arguments]
 
     def _tail(self) -> str:
         return "\n".join(self.log_file.read_text(errors="replace").splitlines()[-40:])

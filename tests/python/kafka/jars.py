@@ -46,6 +46,25 @@ def java() -> str:
     return command
 
 
+def java_with(*options: str) -> list[str]:
+    """The command for a program on the broker's jars, which logs as the tests' `log4j2.xml` says; its class or file follows."""
+    always = [
+        "-XX:+UseSerialGC",
+        "-Djava.net.preferIPv4Stack=true",
+        f"-Dlog4j2.configurationFile={FILES / 'log4j2.xml'}",
+    ]
+    return [java(), *always, *options, "-cp", f"{lib()}/*"]
+
+
+def answering(program: str, *arguments: str) -> subprocess.Popen[str]:
+    """Starts a Java program of ours that answers on its standard output what it is asked on its standard input."""
+    command = java_with("-Xmx192m", "-Dmagicbyte.log=err", "-Dmagicbyte.level=WARN")
+    return subprocess.Popen(
+        [*command, str(FILES / "java" / program), *arguments],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8", start_new_session=True,
+    )  # fmt: skip
+
+
 @functools.cache
 def lib() -> Path:
     """The directory of the broker's jars: ``MAGICBYTE_KAFKA_LIB``, else ``target/kafka/lib``, filled on first use.

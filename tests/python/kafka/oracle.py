@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import struct
-import subprocess
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,7 +12,7 @@ from types import TracebackType
 from typing import Any, Literal, NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
-from jars import FILES, java, lib
+from jars import answering
 
 Isolation = Literal["read_uncommitted", "read_committed"]
 
@@ -51,16 +50,7 @@ class JavaConsumer:
     """Kafka's Java consumer in a process of its own (tests/kafka/java/ConsumerDump.java)."""
 
     def __init__(self, bootstrap: str) -> None:
-        command = [java(), "-Xmx192m", "-XX:+UseSerialGC", "-Djava.net.preferIPv4Stack=true"]
-        command += [
-            f"-Dlog4j2.configurationFile={FILES / 'log4j2.xml'}",
-            "-Dmagicbyte.log=err",
-            "-Dmagicbyte.level=WARN",
-        ]
-        command += ["-cp", f"{lib()}/*", str(FILES / "java" / "ConsumerDump.java"), bootstrap]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8", start_new_session=True
-        )
+        self._process = answering("ConsumerDump.java", bootstrap)
 
     def rows(self, topic: str, partition: int = 0, isolation: Isolation = "read_uncommitted") -> list[Row]:
         """All records from the log's start to its end, or to its last stable offset under `read_committed`.

@@ -7,7 +7,6 @@ between, and in the end one transaction that is left open.
 
 from __future__ import annotations
 
-import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from typing import Any
 import pytest
 from broker import Broker
 from cases import CASES, SMALL_BATCHES, SMALL_SEGMENTS
-from jars import FILES, java, lib
+from jars import answering
 from messages import updates
 from oracle import JavaConsumer, Row
 from producers import Sender, Transactor
@@ -30,16 +29,7 @@ class JavaTransactor:
     """Kafka's Java transactional producers in a process of their own (tests/kafka/java/Transactor.java)."""
 
     def __init__(self, bootstrap: str) -> None:
-        command = [java(), "-Xmx192m", "-XX:+UseSerialGC", "-Djava.net.preferIPv4Stack=true"]
-        command += [
-            f"-Dlog4j2.configurationFile={FILES / 'log4j2.xml'}",
-            "-Dmagicbyte.log=err",
-            "-Dmagicbyte.level=WARN",
-        ]
-        command += ["-cp", f"{lib()}/*", str(FILES / "java" / "Transactor.java"), bootstrap]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8", start_new_session=True
-        )
+        self._process = answering("Transactor.java", bootstrap)
 
     def ask(self, *words: object) -> None:
         """One request, as the Java file has them."""

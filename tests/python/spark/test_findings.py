@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import magicbyte as mb
-from cli.segments import batch, marker
+from cli import segments
+from cli.segments import batch
 from magicbyte.spark import findings
 
 from lineage import TRUTH, forks
@@ -33,12 +34,7 @@ def open_transaction(tmp_path: Path) -> Path:
     """A committed transaction, then one without an end, then records outside of any."""
     path = tmp_path / "pay-1"
     path.mkdir()
-    (path / FIRST).write_bytes(
-        batch([(b"a", b"1")], attributes=0x10, producer=(7, 0, 0))
-        + marker(1, base=1)
-        + batch([(b"b", b"2")] * 2, base=2, attributes=0x10, producer=(8, 0, 0))
-        + batch([(b"c", b"3")] * 3, base=4)
-    )
+    (path / FIRST).write_bytes(segments.open_transaction())
     return path
 
 

@@ -16,10 +16,6 @@ pub(crate) struct Bitmap {
 }
 
 impl Bitmap {
-    pub(crate) const fn len(&self) -> usize {
-        self.len
-    }
-
     #[inline]
     pub(crate) fn push(&mut self, bit: bool) {
         self.extend_run(bit, 1);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::types::{ByteArrayType, ByteViewType};
 use arrow_array::{ArrayRef, GenericByteArray, GenericByteViewArray, StringArray};
-use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::ArrowError;
 
 use super::bitmap::Bitmap;
@@ -124,9 +124,12 @@ impl Ends {
         self.0.values.len().saturating_sub(1)
     }
 
-    /// How many elements the rows from `from` on have.
-    pub(crate) fn counts(&self, from: usize) -> impl Iterator<Item = i32> {
-        self.0.values.get(from..).unwrap_or_default().windows(2).map(|ends| ends[1].wrapping_sub(ends[0]))
+    /// Which rows have elements, as validity; `None` where all have.
+    pub(crate) fn filled(&self) -> Option<NullBuffer> {
+        let ends = &self.0.values;
+        let filled =
+            NullBuffer::new(BooleanBuffer::collect_bool(self.len(), |row| ends[row] != ends[row + 1]));
+        (filled.null_count() > 0).then_some(filled)
     }
 
     fn last(&self) -> usize {

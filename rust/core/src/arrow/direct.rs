@@ -244,8 +244,6 @@ impl<'b, 'a, const STRINGS: bool, const HEADERS: bool, const VIEWS: bool>
     /// Counts all that was written as the columns'.
     pub(crate) fn finish(self) {
         end::<STRINGS, HEADERS>(self.builder, &self.pens, &self.tips);
-        // Not in `end`, which comes in the middle of a record, too.
-        self.builder.note_headers();
     }
 
     /// Pays for what is written next.

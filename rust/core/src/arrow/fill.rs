@@ -199,9 +199,6 @@ impl Builder {
         let counts = rows.iter().map(|row| row.headers);
         if let Some(column) = &mut self.headers {
             column.ends.extend(counts.clone());
-            if self.shape.flavor.spark {
-                column.there.extend(counts.clone().map(|count| count > 0));
-            }
             column.keys.extend(place, headers.iter().map(|(key, _)| *key));
             column.values.extend(place, headers.iter().map(|(_, value)| *value));
         }

@@ -14,7 +14,7 @@ use crate::encode::Encoder;
 use crate::limits::Limits;
 use crate::log::{Mode, Options};
 use crate::new_record::{BatchFields, NewHeaders, NewRecord};
-use crate::source::{Entries, Source};
+use crate::source::Entries;
 use crate::{Codec, Format, Header, Selection};
 
 pub(super) type Bytes = Vec<u8>;
@@ -26,23 +26,6 @@ pub(super) struct Row {
     pub(super) key: Option<Bytes>,
     pub(super) value: Option<Bytes>,
     pub(super) headers: Vec<(String, Option<Bytes>)>,
-}
-
-/// A log in a buffer that views may point into.
-struct InMemory<'a>(&'a arrow_buffer::Buffer);
-
-impl Source for InMemory<'_> {
-    fn fill(&mut self, _position: u64, _need: u64) -> std::io::Result<()> {
-        Ok(())
-    }
-
-    fn window(&self) -> (&[u8], u64, bool) {
-        (self.0, 0, true)
-    }
-
-    fn buffer(&self) -> Option<arrow_buffer::Buffer> {
-        Some(self.0.clone())
-    }
 }
 
 fn strings(longest: usize) -> impl Strategy<Value = Bytes> {
@@ -93,7 +76,7 @@ pub(super) fn read(log: &[u8], shape: Shape, selection: Selection, mode: Mode) -
     let mut builder = Builder::new(shape, selection, Pool::new());
     builder.set_partition("t", 3);
     let mut columnar = Columnar::new(builder, Limits::default(), mode);
-    let mut entries = Entries::new(InMemory(&log), Options { mode, ..Options::default() }, 0);
+    let mut entries = Entries::new(&log, Options { mode, ..Options::default() }, 0);
     let mut batches = Vec::new();
     loop {
         let pulled = columnar.pull(&mut entries).expect("no failure in this mode");

@@ -9,7 +9,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use magicbyte::arrow::{Builder, Column, Columnar, Flavor, Pool, Pulled, Shape};
 use magicbyte::header::key_text;
 use magicbyte::verify::{Beside, Verifier};
-use magicbyte::{Dialect, Entries, Entry, Format, Log, Mode, Options, Selection, Source};
+use magicbyte::{Dialect, Entries, Entry, Format, Log, Mode, Options, Selection};
 
 use super::rows::{Row, rows};
 use super::{LIMITS, control, mended};
@@ -17,21 +17,11 @@ use super::{LIMITS, control, mended};
 const STRINGS: [Column; 4] = [Column::Key, Column::Value, Column::Offset, Column::Timestamp];
 const NUMBERS: [Column; 3] = [Column::Offset, Column::TimestampMs, Column::BatchPosition];
 
-/// How to read nothing but this format, or one of those that share its magic.
-pub(crate) fn dialect(format: Format) -> Dialect {
-    match format {
-        Format::Kip87 => Dialect::Kip87,
-        Format::Kip82a => Dialect::Kip82a,
-        Format::Kip82b => Dialect::Kip82b,
-        other => Dialect::Only(other),
-    }
-}
-
 /// See the module.
 pub fn run(data: &[u8]) {
     let Some((bytes, [choice, flags])) = control(data) else { return };
     let format = Format::ALL[usize::from(choice) % Format::ALL.len()];
-    let dialect = dialect(format);
+    let dialect = Dialect::of(format);
     let built;
     let bytes = if flags & 1 != 0 {
         built = headed(bytes, format, flags);
@@ -121,23 +111,6 @@ impl Expected {
     }
 }
 
-/// A log in memory that views may point into.
-struct InMemory<'a>(&'a arrow_buffer::Buffer);
-
-impl Source for InMemory<'_> {
-    fn fill(&mut self, _position: u64, _need: u64) -> std::io::Result<()> {
-        Ok(())
-    }
-
-    fn window(&self) -> (&[u8], u64, bool) {
-        (self.0, 0, true)
-    }
-
-    fn buffer(&self) -> Option<arrow_buffer::Buffer> {
-        Some(self.0.clone())
-    }
-}
-
 fn columns(
     bytes: &[u8],
     options: Options,
@@ -151,7 +124,7 @@ fn columns(
     let mut builder = Builder::new(shape, selection, Pool::new());
     builder.set_partition("t", 3);
     let mut columnar = Columnar::new(builder, options.limits, options.mode);
-    let mut entries = Entries::new(InMemory(&log), options, 0);
+    let mut entries = Entries::new(&log, options, 0);
     let mut batches = Vec::new();
     loop {
         let pulled = columnar.pull(&mut entries).expect("no failure in this mode");

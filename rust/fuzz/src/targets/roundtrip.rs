@@ -9,7 +9,6 @@ use magicbyte::{
 };
 
 use super::LIMITS;
-use super::formats::dialect;
 use super::rows::{Row, rows};
 
 /// See the module.
@@ -17,7 +16,7 @@ pub fn run(data: &[u8]) {
     let mut input = Unstructured::new(data);
     let Ok(batch) = Batch::arbitrary(&mut input) else { return };
     let bytes = batch.encode(&batch.rows);
-    let before = read(&bytes, dialect(batch.format));
+    let before = read(&bytes, Dialect::of(batch.format));
     batch.check(&before);
     let read_back: Vec<Row> = before.iter().map(|seen| seen.row.clone()).collect();
     assert!(batch.encode(&read_back) == bytes, "written again, it is not the same");
@@ -195,7 +194,7 @@ impl Batch {
     }
 
     fn options(&self) -> Options {
-        Options { dialect: dialect(self.format), limits: LIMITS, ..Options::default() }
+        Options { dialect: Dialect::of(self.format), limits: LIMITS, ..Options::default() }
     }
 
     /// The reason why the table refuses this batch in that format.
@@ -230,7 +229,7 @@ impl Batch {
             Err(error) => panic!("{at}: {error}"),
         };
         assert_eq!(self.refused(to), None, "{at}");
-        let after = read(&done.data, dialect(to));
+        let after = read(&done.data, Dialect::of(to));
         let kept: &[Seen] = if self.left_out(to) { &[] } else { before };
         assert_eq!(kept.len(), after.len(), "{at}");
         for (before, after) in kept.iter().zip(&after) {
@@ -303,7 +302,7 @@ impl Batch {
             return;
         }
         assert!(there.dropped.is_empty());
-        let options = Options { dialect: dialect(to), ..self.options() };
+        let options = Options { dialect: Dialect::of(to), ..self.options() };
         let back = convert(&there.data, options, Conversion::new(self.format)).expect("it came from there");
         let needless = self.format == Format::V3
             && !self.fields.ignore_message_attributes
@@ -311,7 +310,7 @@ impl Batch {
         if !needless && self.fields.codec == Codec::None {
             assert!(back.data == bytes, "not the same bytes");
         }
-        let rows = |bytes: &[u8]| read(bytes, dialect(self.format)).into_iter().map(|seen| seen.row);
+        let rows = |bytes: &[u8]| read(bytes, Dialect::of(self.format)).into_iter().map(|seen| seen.row);
         assert!(rows(&back.data).eq(rows(bytes)));
     }
 
@@ -323,7 +322,7 @@ impl Batch {
             assert!(self.refused(to).is_some());
             return;
         };
-        let after = read(&done.data, dialect(to));
+        let after = read(&done.data, Dialect::of(to));
         let offsets: Vec<i64> = after.iter().map(|seen| seen.row.offset).collect();
         assert_eq!(offsets, (first..first + after.len() as i64).collect::<Vec<_>>());
         let kept: &[Seen] = if self.left_out(to) { &[] } else { before };

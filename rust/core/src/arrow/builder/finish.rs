@@ -117,9 +117,8 @@ impl Builder {
         let keys =
             headers.keys.take::<GenericStringType<i32>, StringViewType>(buffers, &self.pool, true, false)?;
         let values = strings(Some(&mut headers.values), buffers, &self.pool, seen)?;
+        let validity = if self.shape.flavor.spark { headers.ends.filled() } else { valid.cloned() };
         let ends = headers.ends.take(&self.pool);
-        let there = headers.there.take_validity();
-        let validity = if self.shape.flavor.spark { there } else { valid.cloned() };
         let fields = header_fields(self.shape.flavor);
         let length = keys.len();
         let structs = StructArray::try_new_with_length(fields.clone(), vec![keys, values], None, length)?;

@@ -66,8 +66,6 @@ pub(in crate::arrow) struct Origin {
 #[derive(Debug)]
 pub(in crate::arrow) struct HeaderColumn {
     pub(in crate::arrow) ends: Ends,
-    /// Which records have any; kept for Spark alone.
-    pub(in crate::arrow) there: Bitmap,
     pub(in crate::arrow) keys: Strings,
     pub(in crate::arrow) values: Strings,
 }
@@ -167,7 +165,6 @@ impl Builder {
             value: has(Column::Value).then(strings),
             headers: has(Column::Headers).then(|| HeaderColumn {
                 ends: Ends::new(),
-                there: Bitmap::default(),
                 keys: strings(),
                 values: strings(),
             }),
@@ -338,14 +335,6 @@ impl Builder {
         self.rows = rows;
     }
 
-    /// Notes which records have headers, when all headers of all of them are counted.
-    pub(in crate::arrow) fn note_headers(&mut self) {
-        if let Some(headers) = self.headers.as_mut().filter(|_| self.shape.flavor.spark) {
-            let from = headers.there.len();
-            headers.there.extend(headers.ends.counts(from).map(|count| count > 0));
-        }
-    }
-
     /// Begins a batch.
     pub(in crate::arrow) fn begin(&mut self, head: &Head) {
         self.take_memory();
@@ -375,7 +364,6 @@ impl Builder {
         cut(&mut self.value, to.value);
         if let Some(headers) = &mut self.headers {
             headers.ends.truncate(to.rows);
-            headers.there.truncate(to.rows);
             headers.keys.truncate(to.header_keys);
             headers.values.truncate(to.header_values);
         }
@@ -455,7 +443,6 @@ impl Builder {
         }
         if let Some(headers) = &mut self.headers {
             headers.ends.push_empty();
-            headers.there.push(false);
         }
         if let Some(raw) = &mut self.raw_keys {
             raw.ends.push_empty();
