@@ -45,6 +45,7 @@ class Difference:
         what: names of what differs: of ``timestamp key value headers``; or ``offset``: only one has a record there;
             or ``partition``: only one has it.
         first, second: the records there; ``None`` for one that has none.
+        only_in: ``"first"`` or ``"second"`` where only that log has the partition, or a record at the offset; else None.
     """
 
     topic: str
@@ -53,6 +54,7 @@ class Difference:
     what: tuple[str, ...]
     first: ConsumerRecord | None
     second: ConsumerRecord | None
+    only_in: str | None = None
 
 
 def digest(log: Log | Source, *, format: str = "kafka") -> dict[tuple[str, int], Digest]:
@@ -86,7 +88,7 @@ def differences(one: Log, other: Log) -> Iterator[Difference]:
         yours = dict(zip(mine, yours.values(), strict=True))
     for name in sorted(mine.keys() | yours.keys()):
         if name not in mine or name not in yours:
-            yield Difference(*name, None, ("partition",), None, None)
+            yield Difference(*name, None, ("partition",), None, None, "first" if name in mine else "second")
         elif _digest(one, mine[name]) != _digest(other, yours[name]):
             yield from _first(name, _records(one, mine[name]), _records(other, yours[name]))
 
@@ -101,7 +103,7 @@ def _first(
         if a is None or b is None or a.offset != b.offset:
             offset = min(record.offset for record in (a, b) if record is not None)
             a, b = (record if record is not None and record.offset == offset else None for record in (a, b))
-            yield Difference(*name, offset, ("offset",), a, b)
+            yield Difference(*name, offset, ("offset",), a, b, "first" if b is None else "second")
             return
         what = tuple(field for field in FIELDS if _value(a, field) != _value(b, field))
         if what:

@@ -134,7 +134,7 @@ def _file(path: str, size: int, topic: str | None, partition: int | None) -> Fou
     parts = Path(os.path.abspath(path))
     kind, base, _ = file_kind(parts.name)
     if kind in COMPANIONS:
-        raise FileNotFoundError(errno.ENOENT, f"a {kind} file, not a log; open the .log beside it", path)
+        raise FileNotFoundError(errno.ENOENT, f"not a log but its {kind} file; open the .log beside it", path)
     where = topic_partition(parts.parent.name) or ("", UNKNOWN)
     segment = Segment(path, *where, UNKNOWN if base is None else base, size)
     return Found([_named(segment, topic, partition)], [], True)

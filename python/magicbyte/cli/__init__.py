@@ -50,6 +50,19 @@ class LazyGroup(click.Group):
         command: click.Command = importlib.import_module(f"magicbyte.cli.{name.replace('-', '_')}").command
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            from difflib import get_close_matches
+
+            like = get_close_matches(name, COMMANDS, n=2)
+            raise click.UsageError(
+                f"no command {name!r}" + (f": did you mean {' or '.join(like)}?" if like else ""), ctx
+            )
+        return super().resolve_command(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             status = super().invoke(ctx)

@@ -51,13 +51,17 @@ HELP = """Writes a log in another format, and says what that format could not ca
 
 SOURCE and TARGET are both a segment file, or both a partition directory (orders-0), or both a directory of those;
 - is standard input, or output. Partition directories get their indexes, epochs and producer state, as a broker leaves
-them. TARGET is written aside and put in its place at the end: an interrupted run leaves what was there.
+them. TARGET is written aside and put in its place at the end: an interrupted run leaves what was there. What is there
+already stays, unless --overwrite says that it may go; SOURCE itself is never written over.
 
 \b
 Examples:
   magicbyte convert orders-0 new/orders-0 --to v3
   magicbyte convert old/ new/ --to v2 --codec zstd
   magicbyte convert 00000000000000000000.log - --to v1 | magicbyte dump -
+
+Exit status: 0 converted, 1 the log has defects, 2 wrong usage, a file that cannot be read or written, or a target that is
+there already, 3 nothing to convert.
 """
 
 
@@ -69,6 +73,7 @@ Examples:
 @click.option(
     "--mode",
     type=click.Choice(MODES, case_sensitive=False),
+    metavar="|".join(MODES),
     default="FAILFAST",
     show_default=True,
     help="At damage: stop with an error, or leave it out and tell.",
@@ -91,9 +96,18 @@ Examples:
     is_flag=True,
     help="Write v3 or a draft even where a broker's own files stand; no broker can read it.",
 )
+@click.option("--overwrite", is_flag=True, help="Replace what stands at TARGET.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document about what was done.")  # fmt: skip
 def command(
-    source: str, target: str, to: str, format: str, segment_bytes: int, into_broker: bool, as_json: bool, **options: Any
+    source: str,
+    target: str,
+    to: str,
+    format: str,
+    segment_bytes: int,
+    into_broker: bool,
+    overwrite: bool,
+    as_json: bool,
+    **options: Any,
 ) -> int:
     if to not in BROKERS_OWN and target != "-" and not into_broker and (sign := broker_sign(Path(target))):
         problems.complain(
@@ -101,6 +115,7 @@ def command(
             "write it somewhere else, or say --into-broker",
         )
         return problems.USAGE
+    refuse_target(source, target, overwrite)
     with sources((source,), format) as opened:
         if not opened.logs:
             return opened.nothing("no segments")
@@ -159,6 +174,26 @@ class Done:
                 out.write(f"  lost: {number:,} {DROPPED[name][number != 1]}\n")
         if left_out:
             out.write(f"{counted(len(left_out), 'file')} beside the segments left out\n")
+
+
+def refuse_target(source: str, target: str, overwrite: bool) -> None:
+    """Keeps what stands at the target, and the source by all means."""
+    if target == "-":
+        return
+    if source != "-":
+        one, other = Path(source).resolve(), Path(target).resolve()
+        if other == one or other in one.parents or one in other.parents:
+            raise click.UsageError(
+                f"{target}: the copy must not stand where {source} stands; name a place outside of it"
+            )
+        if one.is_dir() and other.suffix == ".log":
+            raise click.UsageError(
+                f"{target}: {source} is a directory, and becomes one; this is the name of a segment file"
+            )
+    path = Path(target)
+    if overwrite or not path.exists() or (path.is_dir() and not any(path.iterdir())):
+        return
+    raise click.UsageError(f"{target}: something stands there already; name another place, or say --overwrite")
 
 
 def broker_sign(target: Path) -> str | None:

@@ -107,7 +107,7 @@ def _compare(one: Source, other: Source, as_json: bool) -> int:
 def _lines(d: Difference, one: str, other: str) -> list[str]:
     where = escape(place(d.topic, d.partition))
     if d.what == ("partition",):
-        return [f"{where}: only in one of the two"]
+        return [f"{where}: only in {escape(one if d.only_in == 'first' else other)}"]
     if d.what == ("offset",):
         has, lacks = (one, other) if d.second is None else (other, one)
         return [f"{where}: offset {d.offset} is in {escape(has)}, not in {escape(lacks)}"]
@@ -142,6 +142,7 @@ def _json(d: Difference) -> dict[str, Any]:
         "partition": d.partition,
         "offset": d.offset,
         "what": list(d.what),
+        "onlyIn": d.only_in,
         "first": _record(d.first),
         "second": _record(d.second),
     }

@@ -33,6 +33,8 @@ Examples:
   magicbyte inspect logs/ --json | jq '.totals.headerShare'
   magicbyte inspect orders-0 --batches
   magicbyte inspect --quick 'backup/2026-*/orders-*'
+
+Exit status: 0 fine, 1 damage was found, 2 wrong usage or a file that cannot be read, 3 nothing to read.
 """
 
 
@@ -58,7 +60,8 @@ def command(paths: tuple[str, ...], quick: bool, by_batch: bool, most_keys: int,
             status = _list_batches(parts, Gather(selection, deep=not quick), as_json)
         else:
             surveys = _surveys(parts, selection, quick)
-            status = _summary(opened, surveys, most_keys, as_json)
+            # Where there is no log at all, `nothing` says why.
+            status = _summary(opened, surveys, most_keys, as_json) if opened.logs or as_json else problems.NOTHING
         return opened.nothing("no batches" if parts else "no segments") if status == problems.NOTHING else status
 
 

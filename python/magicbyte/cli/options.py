@@ -6,8 +6,10 @@ import base64
 import binascii
 import glob
 import os
+import re
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -40,24 +42,34 @@ ISOLATIONS = ("read_uncommitted", "read_committed")
 SPOOL = 64 << 20  # bytes of standard input that are kept in memory; more goes to a temporary file
 
 
+_AGO = re.compile(r"-(\d{1,9})([smhd])")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
 class Moment(IntType):
-    """A point in time: milliseconds since 1970, or ISO 8601 (UTC unless it names an offset). Gives milliseconds."""
+    """A point in time: milliseconds since 1970, ISO 8601 (UTC unless it names an offset), or so long ago (-90m). Gives
+    milliseconds."""
 
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         if isinstance(value, int):
             return value
+        if ago := _AGO.fullmatch(value):
+            return int((time.time() - int(ago[1]) * _SECONDS[ago[2]]) * 1000)
         try:
             return int(value)
         except ValueError:
             pass
         try:
-            time = datetime.fromisoformat(value)
+            moment = datetime.fromisoformat(value)
         except ValueError:
-            self.fail(f"{value!r} is neither ISO 8601 (2026-01-31T12:00:00Z) nor milliseconds since 1970", param, ctx)
-        time = time if time.tzinfo else time.replace(tzinfo=UTC)
-        return round(time.timestamp() * 1000)
+            self.fail(
+                f"{value!r} is neither ISO 8601 (2026-01-31T12:00:00Z), nor milliseconds since 1970, nor so long ago "
+                "(-90s, -15m, -2h, -3d)", param, ctx,
+            )  # fmt: skip
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return round(moment.timestamp() * 1000)
 
 
 def as_bytes(text: str) -> bytes:
@@ -102,7 +114,7 @@ def reading(mode: str) -> Callable[[F], F]:
         click.argument("paths", metavar="PATH...", nargs=-1, required=True, shell_complete=files),
         dialect,
         click.option("--mode", type=click.Choice(MODES, case_sensitive=False), default=mode, show_default=True,
-                     help="At damage: stop with an error, or go on behind it and tell."),
+                     metavar="|".join(MODES), help="At damage: stop with an error, or go on behind it and tell."),
         click.option("--check-crc/--no-check-crc", default=True, show_default=True, help="Check every checksum."),
     )  # fmt: skip
 
@@ -115,7 +127,9 @@ partitions = _both(
 ranges = _both(
     click.option("--from-offset", type=int, help="From this offset on."),
     click.option("--to-offset", type=int, help="Up to this offset, without it."),
-    click.option("--from-time", type=Moment(), help="From this time on (ISO 8601, UTC unless it says; or ms)."),
+    click.option(
+        "--from-time", type=Moment(), help="From this time on: ISO 8601 (UTC unless it says), ms, or -2h: ago."
+    ),
     click.option("--to-time", type=Moment(), help="Up to this time, without it."),
 )
 

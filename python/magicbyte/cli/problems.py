@@ -65,4 +65,5 @@ def usage(error: click.ClickException) -> None:
         return
     context = getattr(error, "ctx", None)
     hint = f"{context.command_path} --help shows what it takes" if context else None
-    complain(error.format_message(), hint)
+    # Click lists choices on lines of their own; here all stands on one.
+    complain(" ".join(error.format_message().split()), hint)

@@ -56,7 +56,7 @@ def command(paths: tuple[str, ...], format: str, replicas: str | None, as_json: 
             try:
                 done = recover(one.log, target, progress=progress.to)
             except (ValueError, FileExistsError) as error:
-                problems.complain(str(error))
+                problems.complain(str(error), "name a place that is not there yet")
                 return problems.USAGE
         _show(one, target, done, as_json)
         if any(not (lost.replaced or _is_tail(lost, done)) for lost in done.lost) or _missing(done):

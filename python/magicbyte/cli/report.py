@@ -29,7 +29,8 @@ Examples:
   magicbyte report 'backup/2026-*/orders-*' -o orders.html --no-savings
   magicbyte report orders-0 -o - | ssh host 'cat > report.html'
 
-Exit status: 0 written, and the log is sound; 1 written, and it has defects; 2 wrong usage; 3 nothing to read.
+Exit status: 0 written, and the log is sound; 1 written, and it has defects; 2 wrong usage or a file that cannot be read
+or written; 3 nothing to read.
 """
 
 
@@ -48,6 +49,10 @@ def command(paths: tuple[str, ...], output: str, savings: bool, as_json: bool, *
         return problems.USAGE
     from magicbyte.cli.reporting import facts, page, sections
 
+    # Before hours of reading, not behind them.
+    if output != "-" and (Path(output).is_dir() or not Path(output).absolute().parent.is_dir()):
+        what = "is a directory" if Path(output).is_dir() else "its directory is not there"
+        raise click.UsageError(f"--output {output}: {what}; name a file to write")
     selection = Selection(**selected)
     with sources(paths, selection.format) as opened:
         parts = [part for source in opened.logs for part in selection.parts(source)]

@@ -30,6 +30,8 @@ difference. Entries of v0 and v1 are counted and left out.
 Examples:
   magicbyte savings logs/
   magicbyte savings logs/ --codec gzip --codec zstd --json
+
+Exit status: 0 measured, 1 the log has defects, 2 wrong usage or a file that cannot be read, 3 nothing to measure.
 """
 
 V2_HEADER = 61  # bytes

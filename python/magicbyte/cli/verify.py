@@ -81,7 +81,7 @@ def command(
         found = _reports(wanted, format) if spark_master is None else _on_spark(wanted, format, spark_master)
         if as_json:
             sys.stdout.write(to_json(document(found, opened)) + "\n")
-        else:
+        elif opened.logs:  # else _status says why there is none
             _show(found, opened, notes)
         return _status(found, opened)
 

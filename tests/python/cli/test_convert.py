@@ -35,7 +35,7 @@ def test_what_is_lost_is_told(run: Run, logs: Path, tmp_path: Path) -> None:
         "lost: 1 record of a transaction that looks like any other now",
         "lost: 1 control batch",
     ]
-    (told,) = run("convert", logs / "orders-0" / FIRST, tmp_path / "v0.log", "--to", "v0", "--json").json
+    (told,) = run("convert", logs / "orders-0" / FIRST, tmp_path / "v0.log", "--to", "v0", "--json", "--overwrite").json
     assert told["converted"][0]["dropped"]["headers"] == 5
     assert told["converted"][0]["written"] == (tmp_path / "v0.log").stat().st_size
 
@@ -85,8 +85,9 @@ def test_no_draft_into_a_brokers_directory(run: Run, logs: Path, tmp_path: Path,
         ran = run("convert", source, target, "--to", to)
         assert ran.status == 2 and name in ran.err and "--into-broker" in ran.err
     assert (broker / "orders-0" / FIRST).read_bytes() == b""
-    assert run("convert", pay, broker / "orders-0", "--to", to, "--into-broker").status == 0
-    assert run("convert", pay, broker / "orders-0", "--to", "v2").status == 0
+    assert run("convert", pay, broker / "orders-0", "--to", to, "--into-broker").status == 2
+    assert run("convert", pay, broker / "orders-0", "--to", to, "--into-broker", "--overwrite").status == 0
+    assert run("convert", pay, broker / "orders-0", "--to", "v2", "--overwrite").status == 0
 
 
 def test_what_the_format_cannot_carry(run: Run, data: Path, tmp_path: Path) -> None:
@@ -95,7 +96,7 @@ def test_what_the_format_cannot_carry(run: Run, data: Path, tmp_path: Path) -> N
     ran = run("convert", source, target, "--to", "v1")
     assert ran.status == 2 and "zstd" in ran.err and "--codec" in ran.err
     assert run("convert", source, target, "--to", "v1", "--codec", "gzip").status == 0
-    ran = run("convert", data / "kafka-logs" / "headers-0" / FIRST, target, "--to", "kip82b")
+    ran = run("convert", data / "kafka-logs" / "headers-0" / FIRST, target, "--to", "kip82b", "--overwrite")
     assert ran.status == 2 and "null value" in ran.err
     assert {batch.codec for batch in mb.Log(target).batches()} == {"gzip"}
     assert [path.name for path in tmp_path.iterdir()] == ["t.log"]
@@ -108,6 +109,22 @@ def test_damage(run: Run, damaged: Path, tmp_path: Path) -> None:
     ran = run("convert", damaged, target, "--to", "v3", "--mode", "DROPMALFORMED")
     assert ran.status == 1 and "error:" in ran.err and "note:" in ran.err
     assert [record.key for record in mb.Log(target).records()] == [b"a", b"b", b"e", b"f"]
+
+
+def test_what_stands_there_stays(run: Run, logs: Path, tmp_path: Path) -> None:
+    orders = logs / "orders-0"
+    before = {path: path.read_bytes() for path in logs.rglob("*") if path.is_file()}
+    for source, target in (
+        (orders, orders), (orders / FIRST, orders / FIRST), (orders, logs), (logs, logs / "new"), (orders, logs / "pay-1"),
+        (orders / FIRST, orders / "00000000000000000006.log"), (orders, tmp_path / FIRST),
+    ):  # fmt: skip
+        ran = run("convert", source, target, "--to", "v1")
+        assert ran.status == 2 and str(target) in ran.err, ran.err
+    for source, target in ((orders, orders), (orders / FIRST, orders / FIRST), (orders, logs), (logs, logs / "new")):
+        assert run("convert", source, target, "--to", "v1", "--overwrite").status == 2
+    assert {path: path.read_bytes() for path in logs.rglob("*") if path.is_file()} == before
+    (tmp_path / "empty").mkdir()
+    assert run("convert", orders, tmp_path / "empty", "--to", "v1").status == 0
 
 
 def test_wrong_usage(run: Run, logs: Path, tmp_path: Path) -> None:

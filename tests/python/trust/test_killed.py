@@ -26,7 +26,7 @@ OLD = b"what stood there before"
 
 CALLS = {
     "convert": "from magicbyte.cli import main; sys.exit(main(['convert', sys.argv[1], sys.argv[2], '--to', 'v2', "
-    "'--codec', 'zstd']))",
+    "'--codec', 'zstd', '--overwrite']))",
     "convert_file": "mb.convert_file(sys.argv[1], sys.argv[2], 'v1', codec='gzip')",
     "convert_partition": "mb.convert_partition(mb.Log(sys.argv[1]), sys.argv[2], 'v2', codec='zstd')",
     "recover": "mb.recover(sys.argv[1], sys.argv[2], segment_bytes=300_000)",

@@ -1,0 +1,65 @@
+"""What a tired user types, and what he is told."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from cli.conftest import FIRST, Run
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("inspct", "inspect"), ("recovr", "recover"), ("verfy", "verify"), ("kafka-dumplog", "kafka-dump-log")]
+)  # fmt: skip
+def test_a_command_that_is_nearly_one(typed: str, meant: str, run: Run) -> None:
+    ran = run(typed, "logs")
+    assert ran.status == 2 and f"did you mean {meant}" in ran.err
+
+
+def test_no_command_at_all_like_it(run: Run) -> None:
+    ran = run("xyzzy")
+    assert ran.status == 2 and "'xyzzy'" in ran.err and "did you mean" not in ran.err
+
+
+def test_choices_stand_on_one_line(run: Run, logs: Path, tmp_path: Path) -> None:
+    ran = run("convert", logs, tmp_path / "x")
+    assert ran.status == 2 and ran.err.splitlines()[0].endswith("Choose from: v0, v1, v2, v3, kip87, kip82a, kip82b")
+
+
+@pytest.mark.parametrize("command", ["inspect", "verify"])
+def test_nothing_there_is_said_once(command: str, run: Run, tmp_path: Path) -> None:
+    ran = run(command, tmp_path)
+    assert (ran.status, ran.out) == (3, "") and ran.err.count("no log segment") == 1
+
+
+def test_the_file_beside_the_log(run: Run, data: Path) -> None:
+    ran = run("dump", data / "kafka-logs" / "orders-0" / "00000000000000000000.index")
+    assert ran.status == 3 and "not a log but its index file" in ran.err
+
+
+def test_times_that_lie_back(run: Run, logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = 1_769_860_800.0  # of the log's records
+    monkeypatch.setattr(time, "time", lambda: first + 7200)
+    for back, count in (("-2h", 17), ("-119m", 10), ("-7000s", 10), ("-1d", 17)):
+        ran = run("dump", logs, "--count", "--from-time", back)
+        assert (ran.status, ran.out) == (0, f"{count}\n"), (back, ran.err)
+    ran = run("dump", logs, "--from-time", "yesterday")
+    assert ran.status == 2 and "-2h" in ran.err
+
+
+def test_a_page_that_cannot_be_written_is_told_before_the_log_is_read(run: Run, logs: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    for place in (tmp_path / "none" / "r.html", tmp_path):
+        ran = run("report", logs, "-o", place)
+        assert ran.status == 2 and str(place) in ran.err and "a glob" not in ran.err
+
+
+def test_diff_says_in_which_of_the_two(run: Run, logs: Path, tmp_path: Path) -> None:
+    assert run("convert", logs / "pay-1", tmp_path / "other" / "pay-1", "--to", "v2").status == 0
+    for first, second, side in ((logs, tmp_path / "other", "first"), (tmp_path / "other", logs, "second")):
+        assert f"orders-0: only in {logs}" in run("diff", first, second).lines
+        (told,) = run("diff", first, second, "--json").json
+        assert [(one["what"], one["onlyIn"]) for one in told["differences"]] == [(["partition"], side)]
+    assert (logs / "orders-0" / FIRST).exists()
