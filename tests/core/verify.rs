@@ -6,30 +6,24 @@ use magicbyte::{Dialect, Format};
 use serde_json::Value;
 
 use crate::corpus;
+use crate::owned::{lines, unhex};
 
-fn unhex(text: &str) -> Vec<u8> {
-    let byte = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).expect("hex");
-    (0..text.len()).step_by(2).map(byte).collect()
-}
-
-fn lines(name: &str) -> Option<Vec<(Dialect, Vec<u8>, Value)>> {
-    let path = corpus::dir("vectors")?.join(format!("{name}.jsonl"));
-    let text = std::fs::read_to_string(path).expect("readable");
-    let line = |line: &str| {
-        let value: Value = serde_json::from_str(line).expect("json");
-        let name = value["dialect"].as_str().expect("a dialect").to_owned();
-        let dialect = match Format::from_name(&name).expect("a format") {
-            Format::V0 | Format::V1 | Format::V2 | Format::V3 => Dialect::Kafka,
-            _ => Dialect::from_name(&name).expect("a dialect"),
+fn vectors(name: &str) -> Option<Vec<(Dialect, Vec<u8>, Value)>> {
+    let lines = lines(&corpus::dir("vectors")?.join(format!("{name}.jsonl")));
+    let read = |value: Value| {
+        let format = Format::from_name(value["dialect"].as_str().expect("a dialect")).expect("a format");
+        let dialect = match Dialect::of(format) {
+            Dialect::Only(_) => Dialect::Kafka,
+            draft => draft,
         };
         (dialect, unhex(value["hex"].as_str().expect("hex")), value)
     };
-    Some(text.lines().map(line).collect())
+    Some(lines.into_iter().map(read).collect())
 }
 
 #[test]
 fn every_malformed_vector_has_a_defect() {
-    let Some(lines) = lines("malformed") else { return };
+    let Some(lines) = vectors("malformed") else { return };
     assert!(lines.len() >= 262);
     for (dialect, bytes, line) in lines {
         let report = verify(&bytes, Options { dialect, ..Options::default() });
@@ -44,7 +38,7 @@ fn every_malformed_vector_has_a_defect() {
 #[test]
 fn no_sound_vector_has_an_error() {
     for format in Format::ALL {
-        let Some(lines) = lines(format.name()) else { return };
+        let Some(lines) = vectors(format.name()) else { return };
         for (dialect, bytes, line) in lines {
             let report = verify(&bytes, Options { dialect, ..Options::default() });
             let found = report.findings().list();
@@ -61,7 +55,7 @@ fn any_bytes_are_verified_without_a_panic() {
         (state >> 33) as usize
     };
     for name in ["v0", "v1", "v2", "v3", "kip82a", "kip82b"] {
-        let Some(lines) = lines(name) else { return };
+        let Some(lines) = vectors(name) else { return };
         for (dialect, bytes, _) in lines {
             for _ in 0..20 {
                 let mut bytes = bytes.clone();

@@ -8,8 +8,8 @@
 //! byte `position` of the `.log`. There is an entry about every `index.interval.bytes` (4096), none for the
 //! batch at position 0. Source: Apache Kafka, `storage` module, class `OffsetIndex`.
 
-use super::entries::{field, position_of, without_padding};
-use crate::error::{Error, Flaw, Result};
+use super::entries::{Index, IndexBuilder, IndexEntry, field};
+use crate::error::{Flaw, Result};
 
 /// An entry of an offset index, its offset absolute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -23,163 +23,68 @@ pub struct OffsetPosition {
 const RELATIVE_OFFSET: usize = 0;
 const POSITION: usize = RELATIVE_OFFSET + 4;
 
-/// A view over the bytes of an `.index` file: its sound entries, from the front.
-///
-/// Zeros at the end, as a preallocated file has, are no entries and no flaw. Any other entry that does not rise
-/// ends the view; [`flaw`](Self::flaw) tells where and why.
-#[derive(Clone, Copy, Debug)]
-pub struct OffsetIndex<'a> {
-    base_offset: i64,
-    entries: &'a [[u8; OffsetIndex::ENTRY_SIZE]],
-    flaw: Option<Error>,
-}
+/// Bytes of an entry.
+const SIZE: usize = POSITION + 4;
 
-impl<'a> OffsetIndex<'a> {
-    /// Bytes of an entry.
-    pub const ENTRY_SIZE: usize = POSITION + 4;
+/// A view over the bytes of an `.index` file: offsets and positions rise.
+pub type OffsetIndex<'a> = Index<'a, OffsetPosition, SIZE>;
 
-    /// Looks over the bytes of an `.index` file once. `base_offset` is the number in its file name.
-    #[must_use]
-    pub fn new(bytes: &'a [u8], base_offset: i64) -> Self {
-        let (whole, rest) = bytes.as_chunks();
-        let used = without_padding(whole);
-        let mut previous = None;
-        for (i, raw) in used.iter().enumerate() {
-            if let Err(flaw) = rises(previous, raw, base_offset) {
-                let flaw = Some(flaw.at(position_of(i, Self::ENTRY_SIZE)));
-                return Self { base_offset, entries: &used[..i], flaw };
-            }
-            previous = Some(raw);
-        }
-        let flaw = (!rest.is_empty()).then(|| {
-            let end = position_of(whole.len(), Self::ENTRY_SIZE);
-            Flaw::Index("offset index: its size is not a multiple of 8, bytes of an entry are missing")
-                .at(end)
-        });
-        Self { base_offset, entries: used, flaw }
-    }
-
-    /// The segment's base offset.
-    #[must_use]
-    pub const fn base_offset(&self) -> i64 {
-        self.base_offset
-    }
-
-    /// Number of sound entries.
-    #[must_use]
-    pub const fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// True where there is no entry, which is sound: a segment of up to 4096 bytes has none.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
-    /// What is wrong behind the last sound entry, with its byte position in the `.index` file.
-    #[must_use]
-    pub const fn flaw(&self) -> Option<Error> {
-        self.flaw
-    }
-
-    /// The entry at `index`, counted from 0.
-    #[must_use]
-    pub fn entry(&self, index: usize) -> Option<OffsetPosition> {
-        self.entries.get(index).map(|raw| decode(raw, self.base_offset))
-    }
-
-    /// All sound entries, offsets and positions rising.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = OffsetPosition> + ExactSizeIterator + use<'a> {
-        let base_offset = self.base_offset;
-        self.entries.iter().map(move |raw| decode(raw, base_offset))
-    }
-
+impl OffsetIndex<'_> {
     /// Where to begin reading to find `offset`: the last entry at or before it, else the segment's beginning
     /// (`OffsetIndex.lookup`). The position can lie past the end of a `.log` that was cut: the caller checks.
     #[must_use]
     pub fn lookup(&self, offset: i64) -> OffsetPosition {
-        let after = self.entries.partition_point(|raw| decode(raw, self.base_offset).offset <= offset);
-        after
-            .checked_sub(1)
-            .and_then(|slot| self.entry(slot))
-            .unwrap_or(OffsetPosition { offset: self.base_offset, position: 0 })
+        self.last_where(|entry| entry.offset <= offset)
+            .unwrap_or(OffsetPosition { offset: self.base_offset(), position: 0 })
     }
 }
 
-/// Only for entries that `rises` has passed: the sum cannot overflow there.
-fn decode(raw: &[u8; OffsetIndex::ENTRY_SIZE], base_offset: i64) -> OffsetPosition {
-    OffsetPosition {
-        offset: base_offset.saturating_add(i64::from(i32::from_be_bytes(field(raw, RELATIVE_OFFSET)))),
-        position: i32::from_be_bytes(field(raw, POSITION)),
+impl IndexEntry<SIZE> for OffsetPosition {
+    const LEFT_OVER: Flaw =
+        Flaw::Index("offset index: its size is not a multiple of 8, bytes of an entry are missing");
+
+    fn decode(raw: &[u8; SIZE], base_offset: i64) -> Self {
+        Self {
+            offset: base_offset.saturating_add(i64::from(i32::from_be_bytes(field(raw, RELATIVE_OFFSET)))),
+            position: i32::from_be_bytes(field(raw, POSITION)),
+        }
+    }
+
+    /// Both numbers begin at 0 or above and rise from entry to entry (`OffsetIndex.append`).
+    fn rises(previous: Option<&[u8; SIZE]>, raw: &[u8; SIZE], base_offset: i64) -> Result<(), Flaw> {
+        let numbers =
+            |raw| (i32::from_be_bytes(field(raw, RELATIVE_OFFSET)), i32::from_be_bytes(field(raw, POSITION)));
+        let (offset, position) = numbers(raw);
+        let (last_offset, last_position) = previous.map_or((-1, -1), numbers);
+        if offset <= last_offset {
+            return Err(Flaw::Index("offset index: an entry's offset does not rise"));
+        }
+        if position <= last_position {
+            return Err(Flaw::Index("offset index: an entry's position does not rise"));
+        }
+        if base_offset.checked_add(i64::from(offset)).is_none() {
+            return Err(Flaw::Index("offset index: an entry's offset is over 2^63 - 1"));
+        }
+        Ok(())
     }
 }
 
-/// Both numbers begin at 0 or above and rise from entry to entry (`OffsetIndex.append`).
-fn rises(
-    previous: Option<&[u8; OffsetIndex::ENTRY_SIZE]>,
-    raw: &[u8; OffsetIndex::ENTRY_SIZE],
-    base_offset: i64,
-) -> Result<(), Flaw> {
-    let numbers =
-        |raw| (i32::from_be_bytes(field(raw, RELATIVE_OFFSET)), i32::from_be_bytes(field(raw, POSITION)));
-    let (offset, position) = numbers(raw);
-    let (last_offset, last_position) = previous.map_or((-1, -1), numbers);
-    if offset <= last_offset {
-        return Err(Flaw::Index("offset index: an entry's offset does not rise"));
-    }
-    if position <= last_position {
-        return Err(Flaw::Index("offset index: an entry's position does not rise"));
-    }
-    if base_offset.checked_add(i64::from(offset)).is_none() {
-        return Err(Flaw::Index("offset index: an entry's offset is over 2^63 - 1"));
-    }
-    Ok(())
-}
-
-/// Writes an `.index` file: as many bytes as it has entries, no padding, as after a roll.
-#[derive(Clone, Debug)]
-pub struct OffsetIndexBuilder {
-    base_offset: i64,
-    bytes: Vec<u8>,
-}
+/// Writes an `.index` file.
+pub type OffsetIndexBuilder = IndexBuilder<OffsetPosition>;
 
 impl OffsetIndexBuilder {
-    /// An empty index of the segment that begins at `base_offset`.
-    #[must_use]
-    pub const fn new(base_offset: i64) -> Self {
-        Self { base_offset, bytes: Vec::new() }
-    }
-
     /// Adds an entry: the batch at byte `position` of the `.log` ends in `offset`.
     ///
     /// # Errors
     /// [`Flaw::Index`] where offset or position does not rise, or the offset is more than 2^31 − 1 over the base
     /// offset: a segment has to roll before that. Nothing is added then.
     pub fn append(&mut self, offset: i64, position: i32) -> Result<()> {
-        let at = self.bytes.len() as u64;
-        let relative = offset
-            .checked_sub(self.base_offset)
-            .and_then(|relative| i32::try_from(relative).ok())
-            .ok_or(Flaw::Index("offset index: the offset is too far from the base offset").at(at))?;
-        let mut raw = [0; OffsetIndex::ENTRY_SIZE];
+        let too_far = Flaw::Index("offset index: the offset is too far from the base offset");
+        let relative = self.relative(offset, too_far)?;
+        let mut raw = [0; SIZE];
         raw[RELATIVE_OFFSET..POSITION].copy_from_slice(&relative.to_be_bytes());
         raw[POSITION..].copy_from_slice(&position.to_be_bytes());
-        rises(self.bytes.last_chunk(), &raw, self.base_offset).map_err(|flaw| flaw.at(at))?;
-        self.bytes.extend_from_slice(&raw);
-        Ok(())
-    }
-
-    /// The file's bytes so far.
-    #[must_use]
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
-    /// The file's bytes.
-    #[must_use]
-    pub fn into_bytes(self) -> Vec<u8> {
-        self.bytes
+        self.add(&raw)
     }
 }
 

@@ -29,6 +29,7 @@ mod txn_index;
 mod writer;
 
 pub use checkpoint::{EpochEntry, LeaderEpochCheckpoint};
+pub use entries::{Index, IndexBuilder, IndexEntry};
 pub use index::{OffsetIndex, OffsetIndexBuilder, OffsetPosition};
 pub use names::{
     DirName, DirReason, FileReason, SegmentFile, TopicPartition, is_topic_name, segment_file_name,

@@ -7,8 +7,8 @@
 //! `timestamp` (ms since 1970) is the greatest in the segment up to and with the offset. Source: Apache Kafka,
 //! `storage` module, class `TimeIndex`; KIP-33.
 
-use super::entries::{field, position_of, without_padding};
-use crate::error::{Error, Flaw, Result};
+use super::entries::{Index, IndexBuilder, IndexEntry, field};
+use crate::error::{Flaw, Result};
 
 /// An entry of a time index, its offset absolute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,137 +25,63 @@ const NO_TIMESTAMP: i64 = -1;
 const TIMESTAMP: usize = 0;
 const RELATIVE_OFFSET: usize = TIMESTAMP + 8;
 
-/// A view over the bytes of a `.timeindex` file: its sound entries, from the front.
-///
-/// Zeros at the end, as a preallocated file has, are no entries and no flaw. Any other entry that does not rise
-/// ends the view; [`flaw`](Self::flaw) tells where and why.
-#[derive(Clone, Copy, Debug)]
-pub struct TimeIndex<'a> {
-    base_offset: i64,
-    entries: &'a [[u8; TimeIndex::ENTRY_SIZE]],
-    flaw: Option<Error>,
-}
+/// Bytes of an entry.
+const SIZE: usize = RELATIVE_OFFSET + 4;
 
-impl<'a> TimeIndex<'a> {
-    /// Bytes of an entry.
-    pub const ENTRY_SIZE: usize = RELATIVE_OFFSET + 4;
+/// A view over the bytes of a `.timeindex` file: timestamps rise, offsets do not fall.
+pub type TimeIndex<'a> = Index<'a, TimestampOffset, SIZE>;
 
-    /// Looks over the bytes of a `.timeindex` file once. `base_offset` is the number in its file name.
-    #[must_use]
-    pub fn new(bytes: &'a [u8], base_offset: i64) -> Self {
-        let (whole, rest) = bytes.as_chunks();
-        let used = without_padding(whole);
-        let mut previous = None;
-        for (i, raw) in used.iter().enumerate() {
-            if let Err(flaw) = rises(previous, raw, base_offset) {
-                let flaw = Some(flaw.at(position_of(i, Self::ENTRY_SIZE)));
-                return Self { base_offset, entries: &used[..i], flaw };
-            }
-            previous = Some(raw);
-        }
-        let flaw = (!rest.is_empty()).then(|| {
-            let end = position_of(whole.len(), Self::ENTRY_SIZE);
-            Flaw::Index("time index: its size is not a multiple of 12, bytes of an entry are missing").at(end)
-        });
-        Self { base_offset, entries: used, flaw }
-    }
-
-    /// The segment's base offset.
-    #[must_use]
-    pub const fn base_offset(&self) -> i64 {
-        self.base_offset
-    }
-
-    /// Number of sound entries.
-    #[must_use]
-    pub const fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// True where there is no entry: records without timestamps make none.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
-    /// What is wrong behind the last sound entry, with its byte position in the `.timeindex` file.
-    #[must_use]
-    pub const fn flaw(&self) -> Option<Error> {
-        self.flaw
-    }
-
-    /// The entry at `index`, counted from 0.
-    #[must_use]
-    pub fn entry(&self, index: usize) -> Option<TimestampOffset> {
-        self.entries.get(index).map(|raw| decode(raw, self.base_offset))
-    }
-
-    /// All sound entries, timestamps rising and offsets not falling.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = TimestampOffset> + ExactSizeIterator + use<'a> {
-        let base_offset = self.base_offset;
-        self.entries.iter().map(move |raw| decode(raw, base_offset))
-    }
-
+impl TimeIndex<'_> {
     /// The last entry whose timestamp (ms) is at or before `timestamp`, else (−1, base offset)
     /// (`TimeIndex.lookup`). The first record at or after `timestamp` is in the batch that holds the given
     /// offset or in a later one: the search begins at that batch, where the offset index leads, and not at
     /// the offset itself, which can be the last one of the batch.
     #[must_use]
     pub fn lookup(&self, timestamp: i64) -> TimestampOffset {
-        let after =
-            self.entries.partition_point(|raw| i64::from_be_bytes(field(raw, TIMESTAMP)) <= timestamp);
-        after
-            .checked_sub(1)
-            .and_then(|slot| self.entry(slot))
-            .unwrap_or(TimestampOffset { timestamp: NO_TIMESTAMP, offset: self.base_offset })
+        self.last_where(|entry| entry.timestamp <= timestamp)
+            .unwrap_or(TimestampOffset { timestamp: NO_TIMESTAMP, offset: self.base_offset() })
     }
 }
 
-/// Only for entries that `rises` has passed: the sum cannot overflow there.
-fn decode(raw: &[u8; TimeIndex::ENTRY_SIZE], base_offset: i64) -> TimestampOffset {
-    TimestampOffset {
-        timestamp: i64::from_be_bytes(field(raw, TIMESTAMP)),
-        offset: base_offset.saturating_add(i64::from(i32::from_be_bytes(field(raw, RELATIVE_OFFSET)))),
+impl IndexEntry<SIZE> for TimestampOffset {
+    const LEFT_OVER: Flaw =
+        Flaw::Index("time index: its size is not a multiple of 12, bytes of an entry are missing");
+
+    fn decode(raw: &[u8; SIZE], base_offset: i64) -> Self {
+        let (timestamp, relative) = numbers(raw);
+        Self { timestamp, offset: base_offset.saturating_add(i64::from(relative)) }
+    }
+
+    /// Timestamps begin at 0 or above and rise; offsets begin at 0 or above and do not fall
+    /// (`TimeIndex.maybeAppend`).
+    fn rises(previous: Option<&[u8; SIZE]>, raw: &[u8; SIZE], base_offset: i64) -> Result<(), Flaw> {
+        let (timestamp, offset) = numbers(raw);
+        let (last_timestamp, last_offset) = previous.map_or(BEFORE_THE_FIRST, numbers);
+        if timestamp <= last_timestamp {
+            return Err(Flaw::Index("time index: an entry's timestamp does not rise"));
+        }
+        if offset < last_offset {
+            return Err(Flaw::Index("time index: an entry's offset falls"));
+        }
+        if base_offset.checked_add(i64::from(offset)).is_none() {
+            return Err(Flaw::Index("time index: an entry's offset is over 2^63 - 1"));
+        }
+        Ok(())
     }
 }
 
-/// Timestamps begin at 0 or above and rise; offsets begin at 0 or above and do not fall
-/// (`TimeIndex.maybeAppend`).
-fn rises(
-    previous: Option<&[u8; TimeIndex::ENTRY_SIZE]>,
-    raw: &[u8; TimeIndex::ENTRY_SIZE],
-    base_offset: i64,
-) -> Result<(), Flaw> {
-    let numbers =
-        |raw| (i64::from_be_bytes(field(raw, TIMESTAMP)), i32::from_be_bytes(field(raw, RELATIVE_OFFSET)));
-    let (timestamp, offset) = numbers(raw);
-    let (last_timestamp, last_offset) = previous.map_or((NO_TIMESTAMP, 0), numbers);
-    if timestamp <= last_timestamp {
-        return Err(Flaw::Index("time index: an entry's timestamp does not rise"));
-    }
-    if offset < last_offset {
-        return Err(Flaw::Index("time index: an entry's offset falls"));
-    }
-    if base_offset.checked_add(i64::from(offset)).is_none() {
-        return Err(Flaw::Index("time index: an entry's offset is over 2^63 - 1"));
-    }
-    Ok(())
+/// What the first entry has to rise over.
+const BEFORE_THE_FIRST: (i64, i32) = (NO_TIMESTAMP, 0);
+
+/// Timestamp and relative offset.
+fn numbers(raw: &[u8; SIZE]) -> (i64, i32) {
+    (i64::from_be_bytes(field(raw, TIMESTAMP)), i32::from_be_bytes(field(raw, RELATIVE_OFFSET)))
 }
 
-/// Writes a `.timeindex` file: as many bytes as it has entries, no padding, as after a roll.
-#[derive(Clone, Debug)]
-pub struct TimeIndexBuilder {
-    base_offset: i64,
-    bytes: Vec<u8>,
-}
+/// Writes a `.timeindex` file.
+pub type TimeIndexBuilder = IndexBuilder<TimestampOffset>;
 
 impl TimeIndexBuilder {
-    /// An empty index of the segment that begins at `base_offset`.
-    #[must_use]
-    pub const fn new(base_offset: i64) -> Self {
-        Self { base_offset, bytes: Vec::new() }
-    }
-
     /// Adds an entry: up to and with `offset`, the greatest timestamp is `timestamp` (ms). As in Kafka's
     /// `maybeAppend`, one whose timestamp is that of the last entry, or −1 in an empty index, adds nothing.
     ///
@@ -163,35 +89,16 @@ impl TimeIndexBuilder {
     /// [`Flaw::Index`] where timestamp or offset falls, or the offset is more than 2^31 − 1 over the base
     /// offset. Nothing is added then.
     pub fn append(&mut self, timestamp: i64, offset: i64) -> Result<()> {
-        let at = self.bytes.len() as u64;
-        let relative = offset
-            .checked_sub(self.base_offset)
-            .and_then(|relative| i32::try_from(relative).ok())
-            .ok_or(Flaw::Index("time index: the offset is too far from the base offset").at(at))?;
-        let last = self.bytes.last_chunk::<{ TimeIndex::ENTRY_SIZE }>();
-        let last_offset = last.map_or(0, |raw| i32::from_be_bytes(field(raw, RELATIVE_OFFSET)));
-        let last_timestamp = last.map_or(NO_TIMESTAMP, |raw| i64::from_be_bytes(field(raw, TIMESTAMP)));
+        let too_far = Flaw::Index("time index: the offset is too far from the base offset");
+        let relative = self.relative(offset, too_far)?;
+        let (last_timestamp, last_offset) = self.bytes.last_chunk().map_or(BEFORE_THE_FIRST, numbers);
         if timestamp == last_timestamp && relative >= last_offset {
             return Ok(());
         }
-        let mut raw = [0; TimeIndex::ENTRY_SIZE];
+        let mut raw = [0; SIZE];
         raw[TIMESTAMP..RELATIVE_OFFSET].copy_from_slice(&timestamp.to_be_bytes());
         raw[RELATIVE_OFFSET..].copy_from_slice(&relative.to_be_bytes());
-        rises(last, &raw, self.base_offset).map_err(|flaw| flaw.at(at))?;
-        self.bytes.extend_from_slice(&raw);
-        Ok(())
-    }
-
-    /// The file's bytes so far.
-    #[must_use]
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
-    /// The file's bytes.
-    #[must_use]
-    pub fn into_bytes(self) -> Vec<u8> {
-        self.bytes
+        self.add(&raw)
     }
 }
 

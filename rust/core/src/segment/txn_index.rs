@@ -8,7 +8,7 @@
 //! `firstOffset` can lie in an earlier segment; `lastOffset` is the marker's own. Source: KIP-98; Apache Kafka,
 //! `storage` module, classes `AbortedTxn` and `TransactionIndex`.
 
-use super::entries::{field, position_of};
+use super::entries::{IndexBuilder, field, position_of};
 use crate::error::{Error, Flaw, Result};
 
 const VERSION: usize = 0;
@@ -196,42 +196,20 @@ impl Iterator for AbortedTxns<'_> {
 }
 
 /// Writes a `.txnindex` file.
-#[derive(Clone, Debug)]
-pub struct TransactionIndexBuilder {
-    base_offset: i64,
-    last_offset: Option<i64>,
-    bytes: Vec<u8>,
-}
+pub type TransactionIndexBuilder = IndexBuilder<AbortedTxn>;
 
 impl TransactionIndexBuilder {
-    /// An empty index of the segment that begins at `base_offset`.
-    #[must_use]
-    pub const fn new(base_offset: i64) -> Self {
-        Self { base_offset, last_offset: None, bytes: Vec::new() }
-    }
-
     /// Adds an aborted transaction.
     ///
     /// # Errors
     /// [`Flaw::TxnIndex`] where its offsets contradict each other or its last offset does not rise. Nothing is
     /// added then.
     pub fn append(&mut self, txn: &AbortedTxn) -> Result<()> {
-        txn.follows(self.last_offset, self.base_offset).map_err(|flaw| flaw.at(self.bytes.len() as u64))?;
-        self.last_offset = Some(txn.last_offset);
+        let last = self.bytes.last_chunk::<{ AbortedTxn::ENCODED_SIZE }>();
+        let last_offset = last.map(|raw| i64::from_be_bytes(field(raw, LAST_OFFSET)));
+        txn.follows(last_offset, self.base_offset).map_err(|flaw| flaw.at(self.bytes.len() as u64))?;
         self.bytes.extend_from_slice(&txn.encode());
         Ok(())
-    }
-
-    /// The file's bytes so far.
-    #[must_use]
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
-    /// The file's bytes.
-    #[must_use]
-    pub fn into_bytes(self) -> Vec<u8> {
-        self.bytes
     }
 }
 
