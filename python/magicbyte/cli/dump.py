@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from magicbyte.cli import problems
+from magicbyte.cli import narrow, problems
 from magicbyte.cli.options import (
     ISOLATIONS,
     Selection,
@@ -57,12 +57,14 @@ until it is interrupted.
 
 \b
 Examples:
+  magicbyte dump orders-0 --last 10
   magicbyte dump orders-0 --from-offset 1000 -n 20
   magicbyte dump logs/ --topic orders --header trace-id=abc --json | jq .value
   magicbyte dump 'logs/orders-*' --from-time 2026-01-31 --to-time 2026-02-01 --count
   magicbyte dump --decode-headers orders-dlt-0
   magicbyte dump --decode __consumer_offsets-12 --json | jq -c '[.decoded.key, .decoded.value.offset]'
-  magicbyte dump -f /kafka-logs/orders-0 --from-offset 4711
+  magicbyte dump logs/ --from-time -2h --json
+  magicbyte dump -f --last 10 /kafka-logs/orders-0
   magicbyte dump - < 00000000000000000000.log
 
 After damage, what could be read stands on standard output, the file and byte position on standard error, and the
@@ -83,6 +85,7 @@ exit status is 1. --mode DROPMALFORMED goes on behind it.
     help="Only records with this header (all of these, if repeated).",
 )
 @click.option("-n", "--max", "most", type=click.IntRange(min=0), help="At most so many records.")
+@click.option("--last", type=click.IntRange(min=0), help="Only the last so many of each partition.")
 @click.option("--count", is_flag=True, help="Only say how many records there are.")
 @click.option("--control", is_flag=True, help="Control records too, decoded.")
 @click.option(
@@ -116,6 +119,7 @@ def command(
     keys: tuple[str, ...],
     headers: tuple[str, ...],
     most: int | None,
+    last: int | None,
     count: bool,
     binary: str,
     decoding: bool,
@@ -129,22 +133,26 @@ def command(
     wanted = _filter(keys, headers)
     decoder = messages(decode_as) if decode or decode_as else None
     show = json_line(decoder, decoding) if as_json else text_line(binary, sys.stdout, decoder, decoding)
+    if count and last is not None:
+        raise click.UsageError("--count counts them all: leave --last out")
     if follow:
         _may_follow(paths, selection, count)
     with sources(paths, selection.format, replicas) as opened:
         refuse_copies(opened)
         tell_replicas(opened, lambda line: problems.complain(line, level="note"))
         if follow:
-            return _follow(opened, selection, wanted, most, show)
+            return _follow(opened, selection, wanted, most, last, show)
         dump = Dump(opened, selection, wanted)
         if count:
             total = dump.count(most)
             sys.stdout.write(to_json({"records": total}) + "\n" if as_json else f"{total}\n")
         else:
-            write = sys.stdout.write
-            for record in islice(dump.records(), most):
-                write(show(record, selection.control) + "\n")
-    return dump.status(asked=most != 0)
+            shown = 0
+            for shown, record in enumerate(islice(dump.records(last=last), most), 1):  # noqa: B007
+                sys.stdout.write(show(record, selection.control) + "\n")
+            if not shown and 0 not in (most, last) and not dump.defects and (wanted or dump.narrowed()):
+                problems.complain(narrow.why_nothing(opened, selection), level="note")
+    return dump.status(asked=0 not in (most, last))
 
 
 class Dump:
@@ -158,18 +166,22 @@ class Dump:
         self.defects = 0
         self.seen = 0  # records read, whether or not a filter let them through
 
-    def records(self, quiet: bool | None = None) -> Iterator[ConsumerRecord]:
-        """All records that are wanted; ends at damage in FAILFAST."""
-        sizes = [part_size(part) for _, part in self.parts]
-        done = 0
+    def records(self, quiet: bool | None = None, last: int | None = None) -> Iterator[ConsumerRecord]:
+        """The records that are wanted, all or the last of each partition; ends at damage in FAILFAST."""
+        sizes = {id(part): part_size(part) for _, part in self.parts}
         # Lines on the terminal are progress enough.
-        with Progress(sum(sizes), quiet=sys.stdout.isatty() if quiet is None else quiet) as progress:
-            for (source, part), size in zip(self.parts, sizes, strict=True):
-                progress.to(done)
-                yield from self._of_part(source, part)
-                if self.defects and self.selection.mode == "FAILFAST":
-                    return
-                done += size
+        with Progress(sum(sizes.values()), quiet=sys.stdout.isatty() if quiet is None else quiet) as progress:
+
+            def read(source: Source, part: Part) -> Iterator[ConsumerRecord]:
+                if not (self.defects and self.selection.mode == "FAILFAST"):
+                    yield from self._of_part(source, part)
+                    progress.to(progress.done + sizes[id(part)])
+
+            if last is not None:
+                yield from narrow.last_of_each(self.parts, last, read)
+                return
+            for source, part in self.parts:
+                yield from read(source, part)
 
     def _of_part(self, source: Source, part: Part) -> Iterator[ConsumerRecord]:
         reader = self.selection.reader([part])
@@ -234,12 +246,12 @@ class Dump:
         """The exit status, with a word if there was nothing at all."""
         if self.defects:
             return problems.DEFECTS
-        if self.seen or not asked or self._narrowed():
+        if self.seen or not asked or self.narrowed():
             return problems.FINE
         return self.opened.nothing("no records" if self.parts else "no segments")
 
-    def _narrowed(self) -> bool:
-        # An empty answer to a question about a part of the log is an answer.
+    def narrowed(self) -> bool:
+        """Whether a part of a log was asked for: an empty answer to that is an answer."""
         s = self.selection
         return any(source.log.segments for source in self.opened.logs) and (
             bool(s.partitions or s.topics or s.times) or s.from_offset is not None or s.to_offset is not None
@@ -280,12 +292,13 @@ def _follow(
     selection: Selection,
     wanted: Callable[[ConsumerRecord], bool] | None,
     most: int | None,
+    last: int | None,
     show: Callable[[ConsumerRecord, bool], str],
 ) -> int:
     from magicbyte.cli.follow import Follow
 
-    follow = Follow(opened, selection, sys.stdout.flush)
-    records = (record for record in follow.records() if wanted is None or wanted(record))
+    follow = Follow(opened, selection, sys.stdout.flush, wanted, last)
+    records = follow.records()
     for record in islice(records, most):
         sys.stdout.write(show(record, selection.control) + "\n")
     return problems.DEFECTS if follow.defects else problems.FINE

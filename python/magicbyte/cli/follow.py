@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from magicbyte.cli import problems
+from magicbyte.cli.narrow import tail_of_each
 from magicbyte.cli.options import Selection, Sources
 from magicbyte.cli.output import place
 from magicbyte.errors import CorruptRecordError, MagicbyteError
@@ -39,23 +40,36 @@ class Follow:
 
     Attributes:
         told: called where a look is over, for output that waits.
+        wanted: which records are let through; None for all.
+        last: of what is there at the first look, only the last so many of each partition.
     """
 
     opened: Sources
     selection: Selection
     told: Callable[[], None]
+    wanted: Callable[[ConsumerRecord], bool] | None = None
+    last: int | None = None
     places: dict[str, Place] = field(default_factory=dict)
     defects: int = 0
 
     def records(self) -> Iterator[ConsumerRecord]:
         """The records in the order in which they are met; in each partition that of their offsets."""
+        last = self.last
         while True:
-            for segment in self._segments():
-                yield from self._of_segment(segment)
-                if self.defects and self.selection.mode == "FAILFAST":
-                    return
+            yield from self._look() if last is None else tail_of_each(self._look(), last)
+            if self.defects and self.selection.mode == "FAILFAST":
+                return
+            last = None
             self.told()
             time.sleep(INTERVAL)
+
+    def _look(self) -> Iterator[ConsumerRecord]:
+        for segment in self._segments():
+            for record in self._of_segment(segment):
+                if self.wanted is None or self.wanted(record):
+                    yield record
+            if self.defects and self.selection.mode == "FAILFAST":
+                return
 
     def _segments(self) -> Iterator[Segment]:
         from magicbyte.log import Log

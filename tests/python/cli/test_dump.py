@@ -301,3 +301,29 @@ def test_past_lso(run: Run, tmp_path: Path) -> None:
     assert (ran.status, [line["offset"] for line in ran.json]) == (0, [0, 4, 5, 6])
     ran = run("dump", "--isolation", "read_committed", "--past-lso", "--count", path)
     assert ran.out == "4\n"
+
+
+def test_the_last_of_each_partition(run: Run, logs: Path) -> None:
+    def shown(*arguments: object) -> list[tuple[str, int]]:
+        ran = run("dump", logs, "--json", *arguments)
+        assert ran.status == 0, ran.err
+        return [(record["topic"], record["offset"]) for record in ran.json]
+
+    everything = shown()
+    orders = [record for record in everything if record[0] == "orders"]
+    pay = [record for record in everything if record[0] == "pay"]
+    assert shown("--last", 3) == orders[-3:] + pay
+    assert shown("--last", 13) == orders[-13:] + pay  # over a segment's bounds
+    assert shown("--last", 100) == everything
+    assert shown("--last", 2, "-n", 1) == orders[-2:-1]
+    assert shown("--last", 0) == []
+    assert shown("--last", 2, "--header", "trace-id") == [("orders", 0), ("pay", 0)]
+    assert shown("--last", 1, "--to-offset", 9) == [("orders", 8), *pay]
+    assert run("dump", logs, "--last", 1, "--count").status == 2
+
+
+def test_the_last_at_damage(run: Run, damaged: Path) -> None:
+    ran = run("dump", damaged, "--last", 1, "--json")
+    assert (ran.status, [record["key"] for record in ran.json]) == (1, ["b"]) and "DROPMALFORMED" in ran.err
+    ran = run("dump", damaged, "--last", 1, "--json", "--mode", "DROPMALFORMED")
+    assert (ran.status, [record["key"] for record in ran.json]) == (1, ["f"])

@@ -113,3 +113,14 @@ def test_decoded(run: Run) -> None:
     assert 'OffsetCommit {"group":"pub-group","topic":"pub.v2-basic-none","partition":0} {"offset":1,' in text
     wrong = run("dump", "--decode-as", "transactions", "-n", "1", lone).out
     assert "undecoded=a message of the unknown type 2" in wrong
+
+
+def test_the_last_first_and_then_what_comes(tmp_path: Path, run: Run, script: Callable[..., None]) -> None:
+    for topic in ("a", "b"):
+        (tmp_path / f"{topic}-0").mkdir()
+        (tmp_path / f"{topic}-0" / FIRST).write_bytes(batch([(b"%d" % at, b"v") for at in range(5)]))
+    script(lambda: append(tmp_path / "a-0" / FIRST, batch([(b"5", b"v"), (b"6", b"v"), (b"7", b"v")], base=5)))
+    ran = run("dump", "-f", "--last", 2, "--json", tmp_path)
+    assert [(line["topic"], line["offset"]) for line in ran.json] == [
+        ("a", 3), ("a", 4), ("b", 3), ("b", 4), ("a", 5), ("a", 6), ("a", 7),
+    ]  # fmt: skip

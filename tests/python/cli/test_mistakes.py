@@ -63,3 +63,20 @@ def test_diff_says_in_which_of_the_two(run: Run, logs: Path, tmp_path: Path) -> 
         (told,) = run("diff", first, second, "--json").json
         assert [(one["what"], one["onlyIn"]) for one in told["differences"]] == [(["partition"], side)]
     assert (logs / "orders-0" / FIRST).exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--topic", "order"), "no topic order; there: orders, pay"),
+        (("--topic", "orders", "--partition", "7"), "no such partition; there: orders-0, pay-1"),
+        (("--from-offset", "9999"), "no record is like that"),
+        (("--key", "nobody"), "no record is like that"),
+        (("--header", "nothing"), "no record is like that"),
+    ],
+)
+def test_an_empty_answer_says_that_it_is_one(arguments: tuple[str, ...], told: str, run: Run, logs: Path) -> None:
+    ran = run("dump", logs, *arguments)
+    assert (ran.status, ran.out) == (0, "") and told in ran.err and "note:" in ran.err
+    # Where none were asked for, none are missed.
+    assert run("dump", logs, "-n", "0", *arguments).err == ""
