@@ -12,6 +12,8 @@ __version__: str
 COLUMNS: tuple[str, ...]
 DEFAULT_COLUMNS: tuple[str, ...]
 FORMATS: tuple[str, ...]
+TARGETS: tuple[str, ...]
+CODECS: tuple[str, ...]
 
 _Buffer = bytes | bytearray | memoryview
 _HeaderLike: TypeAlias = "Header | tuple[str, bytes | None] | list[Any]"

@@ -7,11 +7,10 @@ from typing import Any
 import hypothesis.strategies as st
 
 import magicbyte as mb
+from magicbyte._names import CODECS
 
-FORMATS = ("v0", "v1", "v2", "v3", "kip87", "kip82a", "kip82b")
 BATCHES = ("v2", "v3", "kip82b")
 HEADERS = ("v2", "v3", "kip82a", "kip82b")
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 def codecs(format: str) -> tuple[str, ...]:

@@ -29,3 +29,9 @@ def test_importing_the_package_loads_nothing() -> None:
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     # Not even the extension module: that comes with the first name.
     assert not any(name.startswith("magicbyte.") or name in ("dataclasses", "json") for name in ran.stdout.split())
+
+
+def test_names_known_before_the_core_is_loaded_are_the_cores_own() -> None:
+    from magicbyte import _core, _names
+
+    assert (_names.FORMATS, _names.TARGETS, _names.CODECS) == (_core.FORMATS, _core.TARGETS, _core.CODECS)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from magicbyte._names import CODECS, TARGETS
 from magicbyte.cli import problems
 from magicbyte.cli.options import MODES, dialect, files, sources
 from magicbyte.cli.output import counted, escape, human_bytes, to_json
@@ -19,8 +20,6 @@ from magicbyte.errors import CorruptRecordError, UnsupportedCodecError
 if TYPE_CHECKING:
     from magicbyte.log import Log
 
-TARGETS = ("v0", "v1", "v2", "v3", "kip87", "kip82a", "kip82b")
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 BROKERS_OWN = frozenset({"v0", "v1", "v2"})
 
 #: Files that a broker keeps in its data directory, over all partitions.

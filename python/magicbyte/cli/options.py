@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from magicbyte._names import FORMATS as FORMATS
 from magicbyte.cli.problems import NOTHING, complain
 from magicbyte.replicas import RULES
 
@@ -35,7 +36,6 @@ else:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-FORMATS = ("kafka", "kip87", "kip82a", "kip82b", "v0", "v1", "v2", "v3")
 MODES = ("FAILFAST", "DROPMALFORMED", "PERMISSIVE")
 ISOLATIONS = ("read_uncommitted", "read_committed")
 

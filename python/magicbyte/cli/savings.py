@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from magicbyte._names import CODECS
 from magicbyte.cli import problems
 from magicbyte.cli.options import Selection, part_size, partitions, reading, sources
 from magicbyte.cli.output import escape, table, to_json
@@ -36,7 +37,6 @@ Exit status: 0 measured, 1 the log has defects, 2 wrong usage or a file that can
 
 V2_HEADER = 61  # bytes
 OWN = "own"
-ALL_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 @dataclass
@@ -99,13 +99,13 @@ class Savings:
     "--codec",
     "codecs",
     multiple=True,
-    type=click.Choice((*ALL_CODECS, "all")),
+    type=click.Choice((*CODECS, "all")),
     help="Also with this codec; may be repeated.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")  # fmt: skip
 def command(paths: tuple[str, ...], codecs: tuple[str, ...], as_json: bool, **selected: Any) -> int:
     selection = Selection(control=True, **selected)
-    wanted = ALL_CODECS if "all" in codecs else tuple(dict.fromkeys(codecs))
+    wanted = CODECS if "all" in codecs else tuple(dict.fromkeys(codecs))
     topics: dict[str, Savings] = {}
     findings: list[tuple[str, int, str, str]] = []
     with sources(paths, selection.format) as opened:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
+from magicbyte._names import FORMATS
 from magicbyte.replicas import RULES
 
 Offsets = dict[tuple[str, int], int]
@@ -233,7 +234,7 @@ _PLAIN: dict[str, tuple[str, Callable[[str], Any]]] = {
         "start_at_latest_without_match",
         lambda text: one_of("error", "latest")(text) == "latest",
     ),
-    "format": ("format", one_of("kafka", "kip87", "kip82a", "kip82b", "v0", "v1", "v2", "v3")),
+    "format": ("format", one_of(*FORMATS)),
     "isolation": ("isolation", one_of("read_uncommitted", "read_committed")),
     "pastLso": ("past_lso", boolean),
     "mode": ("mode", one_of("FAILFAST", "DROPMALFORMED", "PERMISSIVE")),

@@ -22,6 +22,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from magicbyte._names import CODECS
 from magicbyte.encoding import BATCH_SIZE
 from magicbyte.writer import INDEX_INTERVAL, SEGMENT_BYTES
 
@@ -93,7 +94,7 @@ def _format(text: str) -> str:
 _PLAIN: dict[str, tuple[str, Callable[[str], Any]]] = {
     "format": ("format", _format),
     "draft": ("draft", boolean),
-    "codec": ("codec", one_of("none", "gzip", "snappy", "lz4", "zstd")),
+    "codec": ("codec", one_of(*CODECS)),
     "level": ("level", int),
     "batchSize": ("batch_size", positive_size),
     "segmentBytes": ("segment_bytes", positive_size),

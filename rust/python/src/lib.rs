@@ -72,6 +72,8 @@ mod _core {
         module.add("COLUMNS", tuple(names(&Column::ALL))?)?;
         module.add("DEFAULT_COLUMNS", tuple(names(&Column::DEFAULT))?)?;
         module.add("FORMATS", tuple(magicbyte::Dialect::NAMES.to_vec())?)?;
+        module.add("TARGETS", tuple(magicbyte::Format::ALL.map(magicbyte::Format::name).to_vec())?)?;
+        module.add("CODECS", tuple(magicbyte::Codec::ALL.map(magicbyte::Codec::name).to_vec())?)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

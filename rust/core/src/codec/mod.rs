@@ -8,18 +8,6 @@ mod buffer;
 mod gzip;
 mod lz4;
 mod snappy;
-impl std::fmt::Debug for Decompressor {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Decompressor").finish_non_exhaustive()
-    }
-}
-
-impl std::fmt::Debug for Compressor {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Compressor").finish_non_exhaustive()
-    }
-}
-
 #[cfg(test)]
 mod tests;
 mod zstd;
@@ -230,6 +218,18 @@ impl Compressor {
                 out,
             ),
         }
+    }
+}
+
+impl std::fmt::Debug for Decompressor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Decompressor").finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Compressor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Compressor").finish_non_exhaustive()
     }
 }
 
