@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -57,8 +57,15 @@ class Difference:
     only_in: str | None = None
 
 
-def digest(log: Log | Source, *, format: str = "kafka") -> dict[tuple[str, int], Digest]:
+Advance = Callable[[int], object]
+
+
+def digest(
+    log: Log | Source, *, format: str = "kafka", advance: Advance | None = None
+) -> dict[tuple[str, int], Digest]:
     """The digest of each partition.
+
+    ``advance`` is told from time to time how many bytes more were read.
 
     Raises:
         CorruptRecordError: damage; a digest of a part would prove nothing.
@@ -66,7 +73,7 @@ def digest(log: Log | Source, *, format: str = "kafka") -> dict[tuple[str, int],
     opened = _opened(log, format)
     found = {}
     for name, group in groupby(opened.parts(), lambda part: (part.topic, part.partition)):
-        found[name] = _digest(opened, list(group))
+        found[name] = _digest(opened, list(group), advance)
     return found
 
 
@@ -81,15 +88,15 @@ def diff(first: Log | Source, second: Log | Source, *, format: str = "kafka") ->
     return list(differences(_opened(first, format), _opened(second, format)))
 
 
-def differences(one: Log, other: Log) -> Iterator[Difference]:
-    """As ``diff``, of logs that are open."""
+def differences(one: Log, other: Log, advance: Advance | None = None) -> Iterator[Difference]:
+    """As ``diff``, of logs that are open; ``advance`` as for ``digest``."""
     mine, yours = _by_partition(one), _by_partition(other)
     if len(mine) == len(yours) == 1 and one.single and other.single:
         yours = dict(zip(mine, yours.values(), strict=True))
     for name in sorted(mine.keys() | yours.keys()):
         if name not in mine or name not in yours:
             yield Difference(*name, None, ("partition",), None, None, "first" if name in mine else "second")
-        elif _digest(one, mine[name]) != _digest(other, yours[name]):
+        elif _digest(one, mine[name], advance) != _digest(other, yours[name], advance):
             yield from _first(name, _records(one, mine[name]), _records(other, yours[name]))
 
 
@@ -128,8 +135,8 @@ def _by_partition(log: Log) -> dict[tuple[str, int], list[_core.Part]]:
     return {name: list(group) for name, group in grouped}
 
 
-def _digest(log: Log, parts: list[_core.Part]) -> Digest:
-    sha256, records, offsets = _core.digest(parts, format=log.format, **log.digest_options)
+def _digest(log: Log, parts: list[_core.Part], advance: Advance | None) -> Digest:
+    sha256, records, offsets = _core.digest(parts, format=log.format, advance=advance, **log.digest_options)
     first, last = offsets or (None, None)
     return Digest(sha256, records, first, last)
 

@@ -1,6 +1,6 @@
 """What the Rust core shows to Python. stubtest proves it (`make types`); a default that the extension cannot tell is `...`."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from typing import Any, Literal, TypeAlias, final
 
@@ -540,5 +540,10 @@ class Verifier:
     def records(self) -> int: ...
 
 def digest(
-    parts: Sequence[Part], *, format: str = "kafka", check_crc: bool = True, limits: Limits | None = None
+    parts: Sequence[Part],
+    *,
+    format: str = "kafka",
+    check_crc: bool = True,
+    limits: Limits | None = None,
+    advance: Callable[[int], object] | None = None,
 ) -> tuple[str, int, tuple[int, int] | None]: ...

@@ -307,3 +307,10 @@ class TestFilesOfTheWholeLog:
     def test_one_segment_alone_is_not_judged_by_them(self, partition: Path) -> None:
         first, *_ = sorted(partition.glob("*.log"))
         assert mb.Log(first).verify().ok is True
+
+
+def test_whoever_waits_for_a_digest_is_told_how_far_it_is(tmp_path: Path) -> None:
+    log = mb.Log(partition(tmp_path, (0, three(0) + three(3)), (6, three(6) + bytes(40))))
+    told: list[int] = []
+    assert mb.digest(log, advance=told.append) == mb.digest(log)
+    assert sum(told) in (log.size, log.size - 40) and all(more >= 0 for more in told)

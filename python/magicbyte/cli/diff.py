@@ -20,6 +20,7 @@ from magicbyte.cli.output import (
     show_time,
     to_json,
 )
+from magicbyte.cli.progress import Progress, clear
 from magicbyte.errors import MagicbyteError
 
 if TYPE_CHECKING:
@@ -60,9 +61,10 @@ def command(paths: tuple[str, ...], format: str, replicas: str | None, as_json: 
             return opened.nothing("no records")
         at = opened.logs[0]
         try:
-            if len(paths) == 1:
-                return _digests(at, as_json)
-            return _compare(opened.logs[0], opened.logs[1], as_json)
+            with Progress(sum(source.log.size for source in opened.logs)) as progress:
+                if len(paths) == 1:
+                    return _digests(at, as_json, progress)
+                return _compare(opened.logs[0], opened.logs[1], as_json, progress)
         except MagicbyteError as error:
             path = getattr(error, "path", None)
             problems.damage(
@@ -71,10 +73,11 @@ def command(paths: tuple[str, ...], format: str, replicas: str | None, as_json: 
             return problems.DEFECTS
 
 
-def _digests(source: Source, as_json: bool) -> int:
+def _digests(source: Source, as_json: bool, progress: Progress) -> int:
     from magicbyte._compare import digest
 
-    found = digest(source.log)
+    found = digest(source.log, advance=progress.by)
+    clear()
     if as_json:
         rows = [
             {"topic": topic, "partition": partition, "sha256": d.sha256, "records": d.records,
@@ -89,10 +92,11 @@ def _digests(source: Source, as_json: bool) -> int:
     return problems.FINE if any(d.records for d in found.values()) else problems.NOTHING
 
 
-def _compare(one: Source, other: Source, as_json: bool) -> int:
+def _compare(one: Source, other: Source, as_json: bool, progress: Progress) -> int:
     from magicbyte._compare import differences
 
-    found = list(differences(one.log, other.log))
+    found = list(differences(one.log, other.log, progress.by))
+    clear()
     if as_json:
         sys.stdout.write(to_json({"same": not found, "differences": [_json(d) for d in found]}) + "\n")
     else:

@@ -38,6 +38,10 @@ class Progress:
                 self.next = now + PACE
                 self.draw(now)
 
+    def by(self, more: int) -> None:
+        """So many more bytes are behind us."""
+        self.to(self.done + more)
+
     def draw(self, now: float) -> None:
         """Draws the line, over the one that stands there."""
         global _shown

@@ -363,15 +363,17 @@ impl LedgerRow {
 
 /// SHA-256 of the records of one partition: (sha256 in hex, records, (first offset, last offset) or None).
 ///
-/// Raises `CorruptRecordError` at damage: a digest of a part would prove nothing.
+/// `advance` is told the bytes that were read since it was told before. Raises `CorruptRecordError` at damage: a digest of
+/// a part would prove nothing.
 #[pyfunction]
-#[pyo3(signature = (parts, *, format="kafka", check_crc=true, limits=None))]
+#[pyo3(signature = (parts, *, format="kafka", check_crc=true, limits=None, advance=None))]
 pub(crate) fn digest(
     py: Python<'_>,
     parts: Vec<PyRef<'_, Part>>,
     format: &str,
     check_crc: bool,
     limits: Option<&Limits>,
+    advance: Option<Bound<'_, PyAny>>,
 ) -> PyResult<Summed> {
     let options = arguments::options(format, check_crc, "FAILFAST", limits)?;
     let parts: Vec<Part> = parts.iter().map(|part| Part::clone(part)).collect();
@@ -379,7 +381,15 @@ pub(crate) fn digest(
     for part in parts {
         let plan = Plan::of(vec![part], options);
         let mut entries = plan.open(0)?;
-        while detached(py, || some(&plan, &mut entries, &mut digest))?? {}
+        let mut told = entries.position();
+        let mut more = true;
+        while more {
+            more = detached(py, || some(&plan, &mut entries, &mut digest))??;
+            if let Some(advance) = &advance {
+                advance.call1((entries.position().saturating_sub(told),))?;
+                told = entries.position();
+            }
+        }
     }
     let hex = digest.sha256().iter().map(|byte| format!("{byte:02x}")).collect();
     Ok((hex, digest.records(), digest.offsets()))

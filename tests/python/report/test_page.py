@@ -197,3 +197,40 @@ def test_the_two_ways_to_read_agree(tmp_path: Path) -> None:
     assert (first.sizes, first.counts, first.timeline, first.producers) == (
         watch.sizes, watch.counts, watch.timeline, watch.producers,
     )  # fmt: skip
+
+
+def test_the_stretch_where_nearly_all_lie() -> None:
+    from magicbyte.cli.reporting.watch import Timeline
+
+    line = Timeline()
+    for second in range(1000):
+        line.add(1_700_000_000 + second, 100)
+    line.add(5, 3)
+    line.add(1_900_000_000, 7)
+    dense = line.dense(0.99)
+    assert min(dense.bins) >= 1_700_000_000 and max(dense.bins) < 1_700_001_000
+    assert sum(dense.bins.values()) >= 0.99 * sum(line.bins.values()) and dense.span == 1000 * len(dense.bins)
+    # Without one bin less it would not be enough.
+    assert sum(dense.bins.values()) - 100 < 0.99 * sum(line.bins.values())
+    assert line.dense(1.0).span == line.span
+    alone = Timeline()
+    alone.add(7, 1)
+    assert alone.dense(0.99).bins == {7: 1}
+
+
+@pytest.mark.parametrize(
+    ("share", "shown"),
+    [
+        (0, "0.0%"),
+        (1, "100.0%"),
+        (0.5, "50.0%"),
+        (1e-9, "<0.1%"),
+        (1 - 1e-9, ">99.9%"),
+        (0.0005, "0.1%"),
+        (0.9994, "99.9%"),
+    ],
+)
+def test_a_share_that_is_there_is_not_nothing_and_what_is_not_all_is_not_all(share: float, shown: str) -> None:
+    from magicbyte.cli.reporting.sections import _share
+
+    assert _share(share) == shown

@@ -15,6 +15,7 @@ from magicbyte.cli.savings import OWN, Pair, Savings
 
 MOST_ROWS = 1_000  # of a table
 MOST_STEPS = 140  # of a drawn timeline
+MOST = 0.99  # of all records, that a stretch of time may be drawn for by itself
 STEPS = ((86_400_000, "days"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
 PARTS = ("keys", "values", "headers", "framing")
 
@@ -28,7 +29,7 @@ def tiles(facts: Facts) -> list[Tile]:
         Tile("partitions", f"{sum(topic.partitions for topic in facts.topics):,}"),
         Tile("records", f"{total.records:,}"),
         Tile("batches", f"{total.batches:,}"),
-        Tile("of the payload is headers", "–" if total.header_share is None else f"{total.header_share:.1%}"),
+        Tile("of the payload is headers", "–" if total.header_share is None else _share(total.header_share)),
     ]
     if facts.savings is not None:
         pair = facts.savings.compressed.get(OWN)
@@ -69,13 +70,23 @@ def _topics(facts: Facts) -> Section:
             text(t.name), number(t.partitions), number(t.survey.segments), _bytes(t.survey.size), number(t.survey.batches),
             number(t.survey.records), _bytes(t.survey.key_bytes), _bytes(t.survey.value_bytes),
             _bytes(t.survey.headers.bytes), _bytes(t.framing),
-            number(t.survey.header_share, None if t.survey.header_share is None else f"{t.survey.header_share:.1%}"),
+            number(t.survey.header_share, None if t.survey.header_share is None else _share(t.survey.header_share)),
             _time(t.survey.first_time), _time(t.survey.last_time),
         ]
         for t in topics[:MOST_ROWS]
     ]  # fmt: skip
     drawn = charts.bars("Topics by bytes on disk", [(t.name, (t.survey.size,)) for t in topics], ["bytes"], size=True)
     return Section("topics", "Topics by size", "", [drawn], [Sheet(heads, cells, _cut(len(topics)))], all=True)
+
+
+def _share(share: float, digits: int = 1) -> str:
+    """A share in percent; what is there never shows as nothing, nor what is not all as all."""
+    least = 10**-digits
+    if 0 < share * 100 < least / 2:
+        return f"<{least:.{digits}f}%"
+    if 100 - least / 2 <= share * 100 < 100:
+        return f">{100 - least:.{digits}f}%"
+    return f"{share:.{digits}%}"
 
 
 def _bytes(size: int | None) -> Cell:
@@ -111,7 +122,7 @@ def _header_keys(facts: Facts) -> Section | None:
     heads = [Head("Header key", wrap=True), Head("Count", number=True), Head("Bytes", number=True),
              Head("Of the payload", number=True), Head("Bytes each", number=True)]  # fmt: skip
     cells = [
-        [text(show_name(key)), number(w.count), _bytes(w.bytes), number(w.bytes / total.payload, f"{w.bytes / total.payload:.2%}"),
+        [text(show_name(key)), number(w.count), _bytes(w.bytes), number(w.bytes / total.payload, _share(w.bytes / total.payload, 2)),
          number(w.bytes / w.count, f"{w.bytes / w.count:.1f}")]
         for key, w in heaviest[:MOST_ROWS]
     ]  # fmt: skip
@@ -157,13 +168,26 @@ def _steps(found: dict[int, int]) -> list[tuple[int, int]]:
 
 
 def _timeline(facts: Facts) -> Section | None:
-    width, points = facts.watch.timeline.points(MOST_STEPS)
+    whole = facts.watch.timeline
+    width, points = whole.points(MOST_STEPS)
     if not points:
         return None
-    step = next(f"about {width / ms:,.2g} {unit}" for ms, unit in STEPS if width >= ms)
-    said = f"By the records' own timestamps, {step} a step: from {show_time(facts.total.first_time)} "
+    said = f"By the records' own timestamps, {_step(width)} a step: from {show_time(facts.total.first_time)} "
     said += f"to {show_time(facts.total.last_time)}."
-    return Section("time", "Records over time", said, [charts.timeline("Records over time", points, width)])
+    pictures = [charts.timeline("Records over time", points, width)]
+    # A few strays years away make a needle of everything else: then that is drawn by itself, too.
+    most = whole.dense(MOST)
+    if most.span * 10 < whole.span:
+        width, points = most.points(MOST_STEPS)
+        if len(points) > 1:
+            held = sum(most.bins.values()) / sum(whole.bins.values())
+            said += f" {_share(held)} of them lie in the stretch of the second picture, {_step(width)} a step."
+            pictures.append(charts.timeline("The stretch where nearly all of them lie", points, width))
+    return Section("time", "Records over time", said, pictures)
+
+
+def _step(width: int) -> str:
+    return next(f"about {width / ms:,.2g} {unit}" for ms, unit in STEPS if width >= ms)
 
 
 def _lags(facts: Facts) -> Section | None:
@@ -181,7 +205,7 @@ def _lags(facts: Facts) -> Section | None:
         rows = [(name, found.get(name, 0)) for _, name in LAGS]
         pictures.append(charts.columns(what, rows))
         words.append(why)
-        cells = [[text(name), number(n), number(n / whole, f"{n / whole:.1%}")] for name, n in rows if n]
+        cells = [[text(name), number(n), number(n / whole, _share(n / whole))] for name, n in rows if n]
         sheets.append(Sheet(heads, cells))
     if not sheets:
         return None

@@ -28,6 +28,11 @@ class Timeline:
     width: int = MS
     bins: Counter[int] = field(default_factory=Counter)
 
+    @property
+    def span(self) -> int:
+        """From the first time to the last, in ms."""
+        return (max(self.bins) - min(self.bins) + 1) * self.width if self.bins else 0
+
     def add(self, bin_: int, count: int) -> None:
         """Adds to a bin of the width of now."""
         self.bins[bin_] += count
@@ -65,13 +70,26 @@ class Timeline:
         for bin_, count in other.bins.items():
             self.add(bin_ * other.width // self.width, count)
 
+    def dense(self, share: float) -> Timeline:
+        """The shortest stretch that holds so much of all counts, as a timeline of its own."""
+        found = sorted(self.bins.items())
+        enough = share * sum(self.bins.values())
+        first, held, best = 0, 0, (found[0][0], found[-1][0])
+        for last, count in found:
+            held += count
+            while held - found[first][1] >= enough:
+                held -= found[first][1]
+                first += 1
+            if held >= enough and last - found[first][0] < best[1] - best[0]:
+                best = (found[first][0], last)
+        return Timeline(self.width, Counter({bin_: n for bin_, n in found if best[0] <= bin_ <= best[1]}))
+
     def points(self, most: int) -> tuple[int, list[tuple[int, int]]]:
         """The width in ms of at most so many steps over the whole span, and (start in ms, count) of those that have any."""
         if not self.bins:
             return self.width, []
-        span = (max(self.bins) - min(self.bins) + 1) * self.width
         # A step is a number of bins, so that no count is split.
-        times = -(-span // (most * self.width))
+        times = -(-self.span // (most * self.width))
         steps: Counter[int] = Counter()
         for bin_, count in self.bins.items():
             steps[bin_ // times] += count

@@ -61,13 +61,13 @@ impl Open {
             Format::V3 if fields.ignore_message_attributes => Shape::Bare,
             Format::V3 => Shape::Full,
             Format::Kip82b => Shape::Framed,
-            _ => Shape::Message,
+            Format::V0 | Format::V1 | Format::Kip87 | Format::Kip82a => Shape::Message,
         };
         let start = out.len();
         let room = match format {
             Format::V3 => V3_MAX_HEADER,
             Format::V2 | Format::Kip82b => V2_HEADER,
-            _ => 0,
+            Format::V0 | Format::V1 | Format::Kip87 | Format::Kip82a => 0,
         };
         out.resize(start + room, 0);
         let compressed = fields.codec != Codec::None;
