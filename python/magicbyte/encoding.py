@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from magicbyte import _core
+from magicbyte._extras import extra
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -139,7 +140,8 @@ def encode_arrow(
 def _encoded(
     data: Any, batch_size: int, format: str, base_offset: int, timestamp: int, fields: dict[str, Any]
 ) -> Iterator[bytes]:
-    import pyarrow as pa
+    with extra("arrow"):
+        import pyarrow as pa
 
     if isinstance(data, pa.RecordBatch):
         batches, names = iter([data]), data.schema.names

@@ -117,7 +117,7 @@ def _on_spark(wanted: list[tuple[Source, Pairs]], format: str, master: str) -> l
     try:
         from magicbyte.spark.verify import session, verify_segments
     except ImportError as error:
-        raise click.UsageError(f"--spark-master: {error}; pip install 'magicbyte[spark]'") from None
+        raise click.UsageError(f"--spark-master: {error}") from None
     with session(master) as spark:
         return [
             (source, verify_segments(spark, [segment for segment, _ in pairs], format=format))

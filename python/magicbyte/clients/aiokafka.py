@@ -14,14 +14,16 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-import aiokafka
-from aiokafka import TopicPartition
-
 from magicbyte._core import ConsumerRecord
+from magicbyte._extras import extra
 from magicbyte.interceptors import Chain, RecordMetadata
 from magicbyte.records import ProducerRecord
 
 from ._ways import WayIn, WayOut
+
+with extra("aiokafka"):
+    import aiokafka
+    from aiokafka import TopicPartition
 
 __all__ = ["AIOKafkaConsumer", "AIOKafkaProducer"]
 

@@ -16,15 +16,17 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
-import confluent_kafka
-from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
-from confluent_kafka import aio as _aio
-
 from magicbyte._core import ConsumerRecord, Headers
+from magicbyte._extras import extra
 from magicbyte.interceptors import Chain, RecordMetadata
 from magicbyte.records import ProducerRecord
 
 from ._ways import WayIn, WayOut
+
+with extra("confluent"):
+    import confluent_kafka
+    from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+    from confluent_kafka import aio as _aio
 
 __all__ = ["AIOConsumer", "AIOProducer", "Consumer", "Producer"]
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from magicbyte._core import ConsumerRecord
+from magicbyte._extras import extra
+
+with extra("arrow"):
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
 
 __all__ = [
     "HeaderColumn",

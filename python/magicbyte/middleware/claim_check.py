@@ -14,13 +14,15 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-import fsspec
-
 from magicbyte._core import ConsumerRecord, Limits
+from magicbyte._extras import extra
 from magicbyte.records import ProducerRecord
 
 from ._base import HeaderMiddleware, HeaderName, Policy, Quarantine, header_name
 from ._claims import Claim, plain_url
+
+with extra("storage"):
+    import fsspec
 
 if TYPE_CHECKING:
     import pyarrow as pa

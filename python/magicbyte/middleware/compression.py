@@ -21,6 +21,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Literal
 
 from magicbyte._core import ConsumerRecord, Limits
+from magicbyte._extras import extra
 from magicbyte.records import ProducerRecord
 
 from ._base import Answer, HeaderMiddleware, HeaderName, Policy, Quarantine, header_name, one_value
@@ -62,7 +63,8 @@ def train(samples: Sequence[bytes], size: int = 16_384) -> bytes:
     Raises:
         ValueError: too few samples, or too small ones: some hundreds are needed, together many times the size.
     """
-    import zstandard
+    with extra("compression"):
+        import zstandard
 
     try:
         return zstandard.train_dictionary(size, list(samples)).as_bytes()
@@ -128,7 +130,8 @@ class Compression(HeaderMiddleware):
         self._zstd: Any = None
         self._known: dict[int, Any] = {0: None}
         try:
-            import zstandard
+            with extra("compression"):
+                import zstandard
         except ImportError:
             if self.codec == "zstd" or self.dictionaries:
                 raise

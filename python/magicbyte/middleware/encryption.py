@@ -35,14 +35,16 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from cryptography.hazmat.primitives.keywrap import InvalidUnwrap, aes_key_unwrap, aes_key_wrap
-
 from magicbyte._core import ConsumerRecord
+from magicbyte._extras import extra
 from magicbyte.records import ProducerRecord
 
 from ._base import Answer, HeaderMiddleware, HeaderName, Policy, Quarantine, each, header_name, one_value
+
+with extra("crypto"):
+    from cryptography.exceptions import InvalidTag
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+    from cryptography.hazmat.primitives.keywrap import InvalidUnwrap, aes_key_unwrap, aes_key_wrap
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,9 +10,12 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import hashes, hmac, serialization
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from magicbyte._extras import extra
+
+with extra("crypto"):
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives import hashes, hmac, serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 __all__ = ["Ed25519Key", "HmacKey", "Key", "KeyRing"]
 

@@ -18,7 +18,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-import fastavro
+from magicbyte._extras import extra
+
+with extra("avro"):
+    import fastavro
 
 __all__ = ["ConfluentRegistry", "DirectoryRegistry", "MemoryRegistry", "Registered", "Registry", "md5_of"]
 
@@ -205,7 +208,8 @@ class ConfluentRegistry:
     def __init__(self, config: Mapping[str, Any] | None = None, *, client: Any = None) -> None:
         if (config is None) == (client is None):
             raise ValueError("either config or client")
-        from confluent_kafka.schema_registry import SchemaRegistryClient
+        with extra("schema-registry"):
+            from confluent_kafka.schema_registry import SchemaRegistryClient
 
         self._config = None if config is None else dict(config)
         self._client = SchemaRegistryClient(dict(config)) if config is not None else client

@@ -26,14 +26,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-import fastavro
-
 from magicbyte._core import ConsumerRecord, Headers
+from magicbyte._extras import extra
 from magicbyte.records import ProducerRecord
 from magicbyte.serdes import SerializationError
 
 from ._base import Answer, HeaderMiddleware, Policy, Quarantine
 from .registries import Registry, md5_of
+
+with extra("avro"):
+    import fastavro
 
 if TYPE_CHECKING:
     import pyarrow as pa

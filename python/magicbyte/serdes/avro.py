@@ -10,11 +10,13 @@ import io
 import json
 from typing import Any, Literal
 
-import fastavro
-
 from magicbyte._core import Headers
+from magicbyte._extras import extra
 
 from .base import SerializationError
+
+with extra("avro"):
+    import fastavro
 
 __all__ = ["AvroDeserializer", "AvroSerializer"]
 

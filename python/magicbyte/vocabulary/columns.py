@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
+from magicbyte._extras import extra
 
 from . import DecodedHeader, decode, plain
 from .table import convention_of
+
+with extra("arrow"):
+    import pyarrow as pa
+    import pyarrow.compute as pc
 
 DECODED = pa.list_(pa.struct([(name, pa.string()) for name in DecodedHeader._fields]))
 """``list<struct<key, convention, value, encoding, error>>``."""
