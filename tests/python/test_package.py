@@ -39,7 +39,6 @@ def test_names_known_before_the_core_is_loaded_are_the_cores_own() -> None:
 
 EXTRAS = {
     "import magicbyte.spark": ("pyspark", "spark"),
-    "import magicbyte.spark.functions": ("pyarrow", "spark"),
     "import magicbyte.clients.confluent": ("confluent_kafka", "confluent"),
     "import magicbyte.clients.aiokafka": ("aiokafka", "aiokafka"),
     "import magicbyte.serdes.avro": ("fastavro", "avro"),
@@ -51,7 +50,7 @@ EXTRAS = {
     "import magicbyte.middleware.encryption": ("cryptography", "crypto"),
     "import magicbyte.middleware.tracing": ("opentelemetry", "otel"),
     "import magicbyte.middleware.claim_check": ("fsspec", "storage"),
-    "import magicbyte as mb; mb.encode_arrow(None)": ("pyarrow", "arrow"),
+    "import magicbyte as mb; list(mb.encode_arrow(None))": ("pyarrow", "arrow"),
 }  # fmt: skip
 TELLER = """
 import sys
