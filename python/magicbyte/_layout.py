@@ -8,7 +8,8 @@ logs/                    a directory of partitions: a broker's data directory, o
     00…042.index …       beside it, never read as a log
     00…042.log.deleted   left out, with the reason
 ```
-Names say what is read, and where in the order it comes; a name never becomes another path.
+Names say what is read, and where in the order it comes; a name never becomes another path. What a commit of the Spark sink
+has moved there and not ended yet is left out (``_journal``): a log is seen as it was before, or as it is afterwards.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+from . import _journal
 
 UNKNOWN = -1
 """A partition, or a base offset, that no name tells."""
@@ -65,13 +68,30 @@ def find(path: str, topic: str | None = None, partition: int | None = None) -> F
     if not stat.S_ISDIR(status.st_mode):
         # A pipe would block for ever, a device never ends.
         raise OSError(errno.EINVAL, "neither a regular file nor a directory", path)
+    # A directory of partitions has the journal in it, a partition's beside it.
+    roots = (Path(path), Path(os.path.abspath(path)).parent)
+    for _ in range(_PATIENCE):
+        before = [_journal.stamp(root) for root in roots]
+        found = _directory(path, topic, partition)
+        # A commit that began or ended meanwhile may have been seen in part.
+        if before == [_journal.stamp(root) for root in roots]:
+            break
+    if isinstance(found, OSError):
+        raise found
+    return found
+
+
+def _directory(path: str, topic: str | None, partition: int | None) -> Found | OSError:
+    """What a directory holds at one moment."""
     left_out: list[tuple[str, str]] = []
     named = _of_directory(path)
-    segments = list(_partition(path, *named, left_out))
+    parent = Path(os.path.abspath(path)).parent
+    segments = list(_partition(path, *named, left_out, _pending(parent, left_out)))
     if segments:
         own = [_named(s, topic, partition) for s in segments]
         return Found(sorted(own, key=_order), left_out, True)
     seen = []
+    moved = _pending(Path(path), left_out)
     for entry in _entries(path):
         if not entry.is_dir():
             continue
@@ -81,9 +101,9 @@ def find(path: str, topic: str | None = None, partition: int | None = None) -> F
             continue
         seen.append(names)
         if (topic is None or names[0] == topic) and (partition is None or names[1] == partition):
-            segments += _partition(entry.path, *names, left_out)
+            segments += _partition(entry.path, *names, left_out, moved)
     if not segments:
-        raise FileNotFoundError(errno.ENOENT, _nothing(topic, partition, seen, left_out), path)
+        return FileNotFoundError(errno.ENOENT, _nothing(topic, partition, seen, left_out), path)
     return Found(sorted(segments, key=_order), left_out, False)
 
 
@@ -105,13 +125,21 @@ def in_order(segments: Iterable[Segment]) -> list[Segment]:
     return sorted(segments, key=_order)
 
 
+_PATIENCE = 20
+"""Looks at a directory in which commits begin or end all the time."""
+UNFINISHED = "moved here by a commit that has not ended; if its job is dead, magicbyte.spark.sweep settles it"
+
+
 def beside(segment: Segment) -> list[Segment]:
     """All segments of the directory in which this one stands, itself among them; alone, where its name is no segment's."""
     directory = os.path.dirname(os.path.abspath(segment.path))
     if segment.base_offset < 0 or Path(segment.path).suffix != ".log":
         return [segment]
     try:
-        found = sorted(_partition(directory, segment.topic, segment.partition, []), key=_order)
+        moved = _pending(Path(directory).parent, [])
+        if moved is not None and Path(segment.path).name in moved.moved.get(Path(directory).name, ()):
+            return [segment]
+        found = sorted(_partition(directory, segment.topic, segment.partition, [], moved), key=_order)
     except OSError:  # a directory that may not be listed
         return [segment]
     # Under the name that the caller gave: it tells which part is which.
@@ -140,11 +168,32 @@ def _file(path: str, size: int, topic: str | None, partition: int | None) -> Fou
     return Found([_named(segment, topic, partition)], [], True)
 
 
-def _partition(path: str, topic: str, partition: int, left_out: list[tuple[str, str]]) -> Iterator[Segment]:
-    """The segments of one directory."""
+def _pending(root: Path, left_out: list[tuple[str, str]]) -> _journal.Pending | None:
+    try:
+        return _journal.pending(root)
+    except (OSError, ValueError) as error:
+        left_out.append((str(root / _journal.JOURNAL), f"{UNFINISHED}: {error}"))
+        return None
+
+
+def _partition(
+    path: str, topic: str, partition: int, left_out: list[tuple[str, str]], moved: _journal.Pending | None
+) -> Iterator[Segment]:
+    """The segments of one directory, as they were before a commit that has not ended."""
+    name = Path(os.path.abspath(path)).name
+    if moved is not None and moved.whole(name):
+        before = moved.before.get(name)
+        left_out.append((path, UNFINISHED + ("" if before is None else f"; read as it was before, in {before}")))
+        if before is not None:
+            yield from _partition(str(before), topic, partition, left_out, None)
+        return
+    new = set() if moved is None else moved.moved.get(name, set())
     for entry in _entries(path):
         kind, base, reason = file_kind(entry.name)
-        if kind == "log" and base is not None:
+        if entry.name in new:
+            if kind == "log" and base is not None:
+                left_out.append((entry.path, UNFINISHED))
+        elif kind == "log" and base is not None:
             try:
                 status = entry.stat()
             except FileNotFoundError:  # retention deletes while we look; or a link that leads nowhere

@@ -5,14 +5,14 @@ logs/                                     what save() names
   orders-0/00…042.log …                   final: a broker may open it
   .magicbyte-0.<job>-delete/              aside: one directory a job, or a streaming query
     7-31/orders-0/00…000.log …            what task attempt 31 wrote for Spark's partition 7
-  .magicbyte-commit.<job>                 the journal: there only while a commit moves things
+  .magicbyte-commit                       the journal: there only while a commit moves things
   .magicbyte-streams                      the last batch of each streaming query
   .magicbyte-lock                         held while a commit runs
 ```
 A name in ``-delete`` is one that a broker removes when it starts, and that ``Log`` leaves out. The journal is written
-when everything to be moved is complete and on disk. Who finds one left behind by a process that died takes a batch
-job's moves back (it never said that it had succeeded) and brings a streaming batch's to an end (Spark will ask for
-that same batch again, and its records must come once).
+when everything to be moved is complete and on disk; as long as it is there, ``Log`` reads what was there before. Who
+finds one left behind by a process that died takes a batch job's moves back (it never said that it had succeeded) and
+brings a streaming batch's to an end (Spark will ask for that same batch again, and its records must come once).
 """
 
 from __future__ import annotations
@@ -25,11 +25,10 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from magicbyte._aside import exchange, flush_directory, written_aside
+from magicbyte._journal import ASIDE, JOURNAL, read
 
-ASIDE, JOURNAL = ".magicbyte-0.", ".magicbyte-commit."
 STREAMS, LOCK = ".magicbyte-streams", ".magicbyte-lock"
 ORPHAN_AGE = 24 * 3600.0
 """Seconds without a change, after which what lies aside belongs to nobody."""
@@ -49,8 +48,7 @@ def locked(root: Path) -> Iterator[None]:
             import fcntl
 
             fcntl.flock(file, fcntl.LOCK_EX)
-        for journal in sorted(root.glob(f"{JOURNAL}*")):
-            _settle(root, journal)
+        _settle(root)
         yield
 
 
@@ -93,8 +91,7 @@ class Move:
 def carry_out(root: Path, job: str, moves: Sequence[Move], stream: tuple[str, int] | None) -> None:
     """Moves everything, within ``locked``. On an error, nothing is moved."""
     entry = {"job": job, "moves": [vars(move) for move in moves], "stream": stream}
-    journal = root / f"{JOURNAL}{job}"
-    with written_aside(journal) as file:
+    with written_aside(root / JOURNAL) as file:
         file.write(json.dumps(entry).encode())
     try:
         for move in moves:
@@ -106,25 +103,27 @@ def carry_out(root: Path, job: str, moves: Sequence[Move], stream: tuple[str, in
         for move in reversed(moves):
             move.back(root)
         _flush(root, moves)
-        _forget(root, journal, job)
+        _forget(root, job)
         raise
-    _forget(root, journal, job)
+    _forget(root, job)
 
 
-def _settle(root: Path, journal: Path) -> None:
+def _settle(root: Path) -> None:
     """What a process that died in the middle left: forward for a stream, back for a batch job."""
-    entry: dict[str, Any] = json.loads(journal.read_bytes())
-    moves = [Move(**move) for move in entry["moves"]]
-    if entry["stream"] is not None:
+    entry = read(root)
+    if entry is None:
+        return
+    moves = [Move(**move) for move in entry.moves]
+    if entry.stream is not None:
         for move in moves:
             move.forward(root)
         _flush(root, moves)
-        _note_stream(root, *entry["stream"])
+        _note_stream(root, *entry.stream)
     else:
         for move in reversed(moves):
             move.back(root)
         _flush(root, moves)
-    _forget(root, journal, entry["job"])
+    _forget(root, entry.job)
 
 
 def _flush(root: Path, moves: Sequence[Move]) -> None:
@@ -132,9 +131,9 @@ def _flush(root: Path, moves: Sequence[Move]) -> None:
         flush_directory(directory)
 
 
-def _forget(root: Path, journal: Path, job: str) -> None:
+def _forget(root: Path, job: str) -> None:
     """In this order: without the journal, nobody must find what could be moved again."""
-    journal.unlink(missing_ok=True)
+    (root / JOURNAL).unlink(missing_ok=True)
     flush_directory(root)
     shutil.rmtree(aside(root, job), ignore_errors=True)
 

@@ -11,10 +11,11 @@ from glob import has_magic, iglob
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from magicbyte._layout import COMPANIONS, file_kind
+from magicbyte._layout import COMPANIONS, UNFINISHED, file_kind
 from magicbyte.log import Log
 from magicbyte.replicas import resolve
 
+from .findings import log as said
 from .options import Options
 
 
@@ -35,8 +36,15 @@ def logs(options: Options) -> list[Log]:
                 place = Path(log.source).resolve()
                 if place not in seen:
                     seen.add(place)
+                    _tell(log)
                     found.append(log)
     return _without_copies(found, options)
+
+
+def _tell(log: Log) -> None:
+    for path, reason in log.left_out:
+        if reason.startswith(UNFINISHED):
+            said.warning("magicbyte: %s: %s", path, reason)
 
 
 def _without_copies(opened: list[Log], options: Options) -> list[Log]:

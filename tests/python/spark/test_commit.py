@@ -97,7 +97,7 @@ def test_who_comes_next_settles_what_a_dead_process_left(
         patch.setattr(commit, "_forget", lambda *given: (_ for _ in ()).throw(Died))
         with commit.locked(tmp_path), pytest.raises(Died):
             commit.carry_out(tmp_path, JOB, moves, stream)
-    assert list(tmp_path.glob(f"{commit.JOURNAL}*"))
+    assert (tmp_path / commit.JOURNAL).exists()
     assert (Move.back, commit._forget) == (back, forget)
     sweep(tmp_path)
     # A batch job never said that it had succeeded; a stream will be asked for that batch again.

@@ -1,4 +1,4 @@
-"""kill -9 of a whole Spark that writes: each partition is one of the jobs' as a whole, and the next job finds nothing amiss.
+"""kill -9 of a whole Spark that writes: a reader sees one job as a whole, and the next job finds nothing amiss.
 
 One moment here; MAGICBYTE_KILLS=50 (``make test-all``) for as many as the issue asks for.
 """
@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 import magicbyte as mb
+from magicbyte._journal import JOURNAL
 
 MOMENTS = max(1, int(os.environ.get("MAGICBYTE_KILLS", "1")))
 PARTITIONS, RECORDS = 3, 2000
@@ -83,7 +84,9 @@ def test_the_old_or_the_new(tmp_path: Path) -> None:
                     os.killpg(process.pid, signal.SIGKILL)
         jobs = state(out)
         assert len(jobs) == PARTITIONS
-        halves += len(set(jobs.values())) > 1
-        assert set(jobs.values()) <= {number - 1, number, number + 1}
+        # The journal tells a reader which of two jobs he sees; what the renames came to is another thing.
+        halves += (out / JOURNAL).exists()
+        [seen] = set(jobs.values())
+        assert number - 1 <= seen <= number + 1
         number += 3
-    print(f"{MOMENTS} kills of Spark, jobs of {taken:.2f} s: {halves} between two partitions")
+    print(f"{MOMENTS} kills of Spark, jobs of {taken:.2f} s: {halves} in the middle of the renames")
