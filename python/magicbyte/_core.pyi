@@ -400,6 +400,7 @@ class Reader:
         past_lso: bool = False,
         control: bool = False,
         timestamps: tuple[int | None, int | None] | None = None,
+        headers: Sequence[tuple[bytes, str, bytes | None]] | None = None,
         mmap: bool = False,
     ) -> Reader: ...
     def records(self) -> Iterator[ConsumerRecord]: ...

@@ -10,6 +10,7 @@ from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from . import _seek
+from ._conditions import Headers, conditions
 from ._layout import UNKNOWN, Found, Segment, beside, find, in_order, joined
 from ._overlap import Bounds, bounds
 from .replicas import Replica, checkpoint, resolve
@@ -143,9 +144,15 @@ class Log:
         *,
         offsets: Offsets | None = None,
         timestamps: Times | None = None,
+        headers: Headers | None = None,
         past_lso: bool = False,
     ) -> Iterator[ConsumerRecord]:
         """The records, in offset order in each partition. Control records come only if asked for.
+
+        ``headers`` chooses by headers: ``{"trace-id": b"abc"}`` (``None`` is a null value, ``True`` any, ``False`` no header of
+        that key), or conditions as text, ``"trace-id=abc"``, ``"tenant!=acme"``, ``"retry"``, ``"!poison"``, one or several
+        that must all hold. Of a key that repeats, one header is enough. A batch in which the value does not occur is passed
+        over once its checksum was compared: its records are not decoded.
 
         ``isolation="read_committed"`` leaves out what transactions aborted and, as in Kafka, ends a partition at its
         last stable offset: where the first transaction begins whose end is not in the data. ``past_lso=True`` goes on
@@ -153,7 +160,12 @@ class Log:
         records are left behind.
         """
         reader = self.reader(
-            offsets=offsets, timestamps=timestamps, isolation=isolation, past_lso=past_lso, control=control
+            offsets=offsets,
+            timestamps=timestamps,
+            headers=headers,
+            isolation=isolation,
+            past_lso=past_lso,
+            control=control,
         )
         return reader.records()
 
@@ -169,6 +181,7 @@ class Log:
         isolation: str = "read_uncommitted",
         views: bool = False,
         *,
+        headers: Headers | None = None,
         control: bool = False,
         batch_rows: int = 65_536,
         batch_bytes: int = 4 << 20,
@@ -176,13 +189,18 @@ class Log:
     ) -> Scan:
         """The records as Arrow columns; only the columns asked for are built.
 
-        ``isolation`` and ``past_lso`` are as in ``records``; the column ``transactionState`` says ``committed``,
+        ``headers``, ``isolation`` and ``past_lso`` are as in ``records``; the column ``transactionState`` says ``committed``,
         ``aborted``, ``unknown`` or (outside of transactions, and for markers) ``none``, under either isolation.
         ``views=True`` gives BinaryView columns that point into the mapped file: the file must stay as it is meanwhile.
         ``batch_rows`` and ``batch_bytes`` bound each Arrow batch.
         """
         reader = self.reader(
-            offsets=offsets, timestamps=timestamps, isolation=isolation, past_lso=past_lso, control=control
+            offsets=offsets,
+            timestamps=timestamps,
+            headers=headers,
+            isolation=isolation,
+            past_lso=past_lso,
+            control=control,
         )
         return reader.scan(columns, views=views, batch_rows=batch_rows, batch_bytes=batch_bytes)
 
@@ -191,6 +209,7 @@ class Log:
         *,
         offsets: Offsets | None = None,
         timestamps: Times | None = None,
+        headers: Headers | None = None,
         isolation: str = "read_uncommitted",
         past_lso: bool = False,
         control: bool = False,
@@ -212,6 +231,7 @@ class Log:
             past_lso=past_lso,
             control=control,
             timestamps=span,
+            headers=None if headers is None else conditions(headers),
             **self._options,
         )
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from magicbyte._conditions import Condition, conditions
 from magicbyte.cli import narrow, problems
 from magicbyte.cli.options import (
     ISOLATIONS,
@@ -45,7 +46,8 @@ JSON:  {"topic": "orders", "partition": 0, "offset": 5, "timestamp": "2026-01-31
 
 Bytes are shown as text where they are UTF-8, with escapes for what cannot be printed. Other bytes are base64:… (or
 hex:…) in text and {"base64": "…"} in JSON; null is null, empty is "". Nothing is lost either way. --key and --header
-take base64:… and hex:… too, and text:… for a text that begins like that.
+take base64:… and hex:… too, and text:… for a text that begins like that. A batch in which the --header's value does not
+occur is passed over once its checksum was compared.
 
 --decode-headers reads the headers of known conventions (traces, dead letters, schema ids, CloudEvents and others), in
 whichever encoding they came: offset=5(int64) in text, with the encoding where it is not plain text, and what breaks the
@@ -82,7 +84,7 @@ exit status is 1. --mode DROPMALFORMED goes on behind it.
     "headers",
     metavar="KEY[=VALUE]",
     multiple=True,
-    help="Only records with this header (all of these, if repeated).",
+    help="Only records with this header; !KEY, KEY!=VALUE: without it. All of these, if repeated.",
 )
 @click.option("-n", "--max", "most", type=click.IntRange(min=0), help="At most so many records.")
 @click.option("--last", type=click.IntRange(min=0), help="Only the last so many of each partition.")
@@ -129,8 +131,9 @@ def command(
     as_json: bool,
     **selected: Any,
 ) -> int:
-    selection = Selection(**selected)
-    wanted = _filter(keys, headers)
+    selection = Selection(headers=_conditions_of(headers), **selected)
+    any_key = frozenset(map(as_bytes, keys))
+    wanted = (lambda record: record.key in any_key) if keys else None
     decoder = messages(decode_as) if decode or decode_as else None
     show = json_line(decoder, decoding) if as_json else text_line(binary, sys.stdout, decoder, decoding)
     if count and last is not None:
@@ -254,28 +257,17 @@ class Dump:
         """Whether a part of a log was asked for: an empty answer to that is an answer."""
         s = self.selection
         return any(source.log.segments for source in self.opened.logs) and (
-            bool(s.partitions or s.topics or s.times) or s.from_offset is not None or s.to_offset is not None
+            bool(s.partitions or s.topics or s.times or s.headers)
+            or s.from_offset is not None
+            or s.to_offset is not None
         )
 
 
-def _filter(keys: tuple[str, ...], headers: tuple[str, ...]) -> Callable[[ConsumerRecord], bool] | None:
-    if not keys and not headers:
-        return None
-    any_key = frozenset(map(as_bytes, keys))
-    pairs = []
-    for header in headers:
-        name, given, value = header.partition("=")
-        pairs.append((name, as_bytes(value) if given else None))
-
-    def wanted(record: ConsumerRecord) -> bool:
-        if any_key and record.key not in any_key:
-            return False
-        if not pairs:
-            return True
-        there = [(header.key, header.value) for header in record.headers]
-        return all(any(k == name and (value is None or v == value) for k, v in there) for name, value in pairs)
-
-    return wanted
+def _conditions_of(headers: tuple[str, ...]) -> tuple[Condition, ...]:
+    try:
+        return tuple(conditions(headers))
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--header") from None
 
 
 def _may_follow(paths: tuple[str, ...], selection: Selection, count: bool) -> None:

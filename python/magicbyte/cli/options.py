@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import glob
 import os
 import re
@@ -20,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from magicbyte import _conditions
 from magicbyte._names import FORMATS as FORMATS
 from magicbyte.cli.problems import NOTHING, complain
 from magicbyte.replicas import RULES
@@ -27,6 +26,7 @@ from magicbyte.replicas import RULES
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+    from magicbyte._conditions import Condition
     from magicbyte._core import Part, Reader
     from magicbyte.log import Log
 
@@ -74,16 +74,10 @@ class Moment(IntType):
 
 def as_bytes(text: str) -> bytes:
     """Bytes as `dump` shows them: ``base64:…``, ``hex:…``, else the text's own UTF-8 (``text:…`` says so by name)."""
-    kind, _, rest = text.partition(":")
     try:
-        if kind == "base64":
-            return base64.b64decode(rest, validate=True)
-        if kind == "hex":
-            return bytes.fromhex(rest)
-    except (binascii.Error, ValueError) as error:
-        raise click.BadParameter(f"{text!r}: {error}; for this very text, write text:{text}") from None
-    # Arguments that are not UTF-8 come from the system with surrogates; they go back to the bytes that were typed.
-    return os.fsencode(rest if kind == "text" else text)
+        return _conditions.as_bytes(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def _both(*options: Callable[[F], F]) -> Callable[[F], F]:
@@ -171,6 +165,7 @@ class Selection:
     to_offset: int | None = None
     from_time: int | None = None
     to_time: int | None = None
+    headers: tuple[Condition, ...] = ()
 
     @property
     def times(self) -> tuple[int | None, int | None] | None:
@@ -201,6 +196,7 @@ class Selection:
             past_lso=self.past_lso,
             control=self.control,
             timestamps=self.times,
+            headers=self.headers or None,
         )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
+from magicbyte._conditions import Condition, parsed
 from magicbyte._names import FORMATS
 from magicbyte.replicas import RULES
 
@@ -56,6 +57,7 @@ class Options:
     fail_on_data_loss: bool = True
     replicas: str | None = None
     findings: bool = False
+    headers: tuple[Condition, ...] = ()
 
     def reading(self) -> dict[str, Any]:
         """The arguments that every reader takes."""
@@ -246,6 +248,7 @@ _PLAIN: dict[str, tuple[str, Callable[[str], Any]]] = {
     "maxOffsetsPerTrigger": ("max_offsets", _above_zero),
     "failOnDataLoss": ("fail_on_data_loss", boolean),
     "replicas": ("replicas", one_of(*RULES)),
+    "header.filter": ("headers", lambda text: tuple(parsed(text))),
 }
 """Documented name → attribute of ``Options``, and how its text is read."""
 

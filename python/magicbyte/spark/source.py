@@ -49,6 +49,8 @@ class DataSource(datasource.DataSource):
         ``isolation``: ``read_uncommitted`` | ``read_committed``, which ends a partition at its last stable offset;
         ``pastLso``: goes on behind it, and leaves only transactions out whose end is not in the data.
         ``control`` (control records too).
+        ``header.filter``: a condition on headers (``trace-id=abc``, ``tenant!=acme``, ``retry``, ``!poison``), or a JSON list of
+        such, that must all hold: what does not match is never copied (``magicbyte.Log.records`` has the details).
         ``replicas``: where several paths hold copies of one partition: ``lineage`` (also the default, where every copy has
         its ``leader-epoch-checkpoint``), ``longest``, ``first``.
         ``pushdown``: filters on topic, partition, offset and timestamp skip segments and batches; needs the conf
@@ -224,6 +226,7 @@ class Reader(datasource.DataSourceReader):
                 for piece in partition.pieces
             ],
             isolation=self._settings.isolation,
+            headers=self._settings.headers or None,
             past_lso=self._settings.past_lso,
             control=self._settings.control,
             timestamps=None if times == Range() else (times.first, times.end),

@@ -49,7 +49,7 @@ pub use log::{Damage, Log, Mode, Options, Step, Walker};
 pub use new_record::{BatchFields, NewHeaders, NewRecord};
 pub use record::{Record, Sink};
 pub use request::{Protocol, Request, request_format};
-pub use select::Selection;
+pub use select::{HeaderCondition, HeaderTest, Selection};
 pub use source::{Entries, Next, Source};
 pub use transactions::{
     Isolation, Judge, Ruling, SegmentOf, Survey, TransactionState, Transactions, Unstable,

@@ -1,10 +1,17 @@
 //! Which records are wanted, told as early as an entry's header allows.
 
+mod headers;
+
 use std::ops::Range;
+use std::sync::Arc;
 
+use crate::format::HeaderSupport;
 use crate::head::Head;
+use crate::header::Headers;
 
-/// Ranges of offsets and timestamps, and whether control records are wanted.
+pub use headers::{HeaderCondition, HeaderTest};
+
+/// Ranges of offsets and timestamps, conditions on headers, and whether control records are wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection {
     /// Offsets, half-open.
@@ -13,11 +20,13 @@ pub struct Selection {
     pub timestamps: Option<Range<i64>>,
     /// Whether control records are handed out; consumers never see them.
     pub control: bool,
+    /// What headers must be like: all of these.
+    pub headers: Arc<[HeaderCondition]>,
 }
 
 impl Default for Selection {
     fn default() -> Self {
-        Self { offsets: i64::MIN..i64::MAX, timestamps: None, control: false }
+        Self { offsets: i64::MIN..i64::MAX, timestamps: None, control: false, headers: Arc::default() }
     }
 }
 
@@ -25,7 +34,10 @@ impl Selection {
     /// Whether any record of an entry may be wanted. `false` spares its decompression.
     #[must_use]
     pub fn may_hold(&self, head: &Head) -> bool {
-        (self.control || !head.is_control()) && self.overlaps(head)
+        let bare = head.format.traits().headers == HeaderSupport::No;
+        (self.control || !head.is_control())
+            && self.overlaps(head)
+            && !(bare && self.headers.iter().any(HeaderCondition::needs_headers))
     }
 
     /// Whether an entry may lie in the ranges. What does not is passed over, its checksum not compared, as a seek
@@ -52,7 +64,7 @@ impl Selection {
     /// Whether each record that an entry can hold is wanted, so that none need be asked.
     #[must_use]
     pub fn takes_all(&self) -> bool {
-        self.timestamps.is_none() && self.offsets == (i64::MIN..i64::MAX)
+        self.timestamps.is_none() && self.offsets == (i64::MIN..i64::MAX) && self.headers.is_empty()
     }
 
     /// Whether a record is wanted, by offset and effective timestamp.
@@ -61,5 +73,19 @@ impl Selection {
     pub fn wants(&self, offset: i64, timestamp: i64) -> bool {
         self.offsets.contains(&offset)
             && self.timestamps.as_ref().is_none_or(|times| times.contains(&timestamp))
+    }
+
+    /// Whether a record is wanted, by its headers.
+    #[inline]
+    #[must_use]
+    pub fn wants_headers(&self, headers: Headers<'_>) -> bool {
+        self.headers.iter().all(|condition| condition.holds(headers))
+    }
+
+    /// Whether any record of an opened entry may be wanted, by a look for what its headers must hold. `false` spares
+    /// the records' decoding: whether they are sound is not asked then, beyond the entry's checksum.
+    #[must_use]
+    pub fn may_occur(&self, bytes: &[u8]) -> bool {
+        self.headers.iter().all(|condition| condition.may_occur(bytes))
     }
 }

@@ -1,7 +1,7 @@
 //! Arguments that several calls share, checked once and in words that name the argument.
 
 use magicbyte::log::Options;
-use magicbyte::{Dialect, Isolation, Mode};
+use magicbyte::{Dialect, HeaderTest, Isolation, Mode};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -45,4 +45,22 @@ pub(crate) fn options(
         limits: limits.map_or_else(magicbyte::Limits::default, |limits| limits.0),
         preallocated: false,
     })
+}
+
+/// A condition on headers, as Python hands it over: key, test, value.
+pub(crate) type HeaderCondition = (Vec<u8>, String, Option<Vec<u8>>);
+
+/// A condition on headers.
+pub(crate) fn header((key, test, value): HeaderCondition) -> PyResult<magicbyte::HeaderCondition> {
+    let test = match test.as_str() {
+        "present" => HeaderTest::Present,
+        "absent" => HeaderTest::Absent,
+        "is" => HeaderTest::Is(value),
+        "is not" => HeaderTest::IsNot(value),
+        other => {
+            let known = "present, absent, is, is not";
+            return Err(PyValueError::new_err(format!("unknown test {other:?}; known are {known}")));
+        }
+    };
+    Ok(magicbyte::HeaderCondition { key, test })
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use magicbyte::{Decompressor, Entry, Family, Head, Limits};
+use magicbyte::{Decompressor, Entry, Family, Head, Limits, Selection};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
@@ -340,7 +340,7 @@ impl RecordBatch {
         let opened = crate::gate::detached(py, || {
             let own = self.block.slice(self.at..self.at + self.head.size);
             let entry = Entry { position: self.position, bytes: &own, head: self.head };
-            open(&entry, &own, &mut Decompressor::new(), &self.limits, &mut slots)
+            open(&entry, &own, &mut Decompressor::new(), &self.limits, &Selection::default(), &mut slots)
         })?;
         let (block, error) = opened;
         if let Some(error) = error {

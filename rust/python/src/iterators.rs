@@ -216,8 +216,14 @@ impl Records {
             let plan = Arc::clone(&self.walk.plan);
             let bytes = block.get(found.at..found.at + found.head.size).unwrap_or_default();
             let entry = magicbyte::Entry { position: found.position, bytes, head: found.head };
-            let (block, error) =
-                open(&entry, &block, &mut self.decompressor, &plan.options.limits, &mut self.slots);
+            let (block, error) = open(
+                &entry,
+                &block,
+                &mut self.decompressor,
+                &plan.options.limits,
+                &selection,
+                &mut self.slots,
+            );
             if let Some(error) = error {
                 let range = found.position..found.position + found.head.size as u64;
                 let damage = Damage { range, flaw: error.flaw };
@@ -229,7 +235,7 @@ impl Records {
             }
             if !selection.takes_all() {
                 let head = found.head;
-                self.slots.retain(|slot| selection.wants(slot.offset, slot.effective_timestamp(&head)));
+                self.slots.retain(|slot| slot.is_wanted(&selection, &head, &block));
             }
             if !self.slots.is_empty() {
                 return Ok(Some(Batch { head: found.head, block }));

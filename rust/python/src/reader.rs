@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use magicbyte::arrow::{Column, Flavor, Shape};
 use magicbyte::log::Options;
-use magicbyte::{Damage, Entries, Head, Isolation, Judge, Selection};
+use magicbyte::{Damage, Entries, Head, HeaderCondition, Isolation, Judge, Selection};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -40,6 +40,7 @@ pub(crate) struct Plan {
     pub(crate) options: Options,
     control: bool,
     timestamps: Option<Range<i64>>,
+    headers: Arc<[HeaderCondition]>,
     pub(crate) map: bool,
     isolation: Isolation,
     past_lso: bool,
@@ -57,6 +58,7 @@ impl Plan {
             options,
             control: true,
             timestamps: None,
+            headers: Arc::default(),
             map: false,
             isolation: Isolation::ReadUncommitted,
             past_lso: false,
@@ -103,6 +105,7 @@ impl Plan {
             offsets: it.first_offset.unwrap_or(i64::MIN)..it.end_offset.unwrap_or(i64::MAX),
             timestamps: self.timestamps.clone(),
             control: self.control,
+            headers: Arc::clone(&self.headers),
         }
     }
 
@@ -150,7 +153,7 @@ pub(crate) struct Reader(Arc<Plan>);
 impl Reader {
     #[new]
     #[pyo3(signature = (parts, *, format="kafka", check_crc=true, mode="FAILFAST", limits=None,
-        isolation="read_uncommitted", past_lso=false, control=false, timestamps=None, mmap=false))]
+        isolation="read_uncommitted", past_lso=false, control=false, timestamps=None, headers=None, mmap=false))]
     #[expect(clippy::too_many_arguments, reason = "options by keyword")]
     fn new(
         parts: Vec<PyRef<'_, Part>>,
@@ -162,6 +165,7 @@ impl Reader {
         past_lso: bool,
         control: bool,
         timestamps: Option<(Option<i64>, Option<i64>)>,
+        headers: Option<Vec<arguments::HeaderCondition>>,
         mmap: bool,
     ) -> PyResult<Self> {
         let isolation = arguments::isolation(isolation)?;
@@ -172,6 +176,11 @@ impl Reader {
             options,
             control,
             timestamps: timestamps.filter(|times| *times != (None, None)).map(range),
+            headers: headers
+                .unwrap_or_default()
+                .into_iter()
+                .map(arguments::header)
+                .collect::<PyResult<_>>()?,
             map: mmap,
             isolation,
             past_lso,
@@ -218,6 +227,7 @@ impl Reader {
             options: it.options,
             control: it.control,
             timestamps: it.timestamps.clone(),
+            headers: Arc::clone(&it.headers),
             map,
             isolation: it.isolation,
             past_lso: it.past_lso,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use magicbyte::{Decompressor, Entry, Head, HeaderLayout, Limits, Record, Sink};
+use magicbyte::{Decompressor, Entry, Head, HeaderLayout, Headers, Limits, Record, Selection, Sink};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
@@ -43,6 +43,22 @@ pub(crate) struct Slot {
 impl Slot {
     pub(crate) const fn effective_timestamp(&self, head: &Head) -> i64 {
         if self.untimed { -1 } else { head.effective_timestamp(self.timestamp) }
+    }
+}
+
+impl Slot {
+    /// Whether a record is wanted, by its offset, timestamp and headers.
+    pub(crate) fn is_wanted(&self, selection: &Selection, head: &Head, block: &[u8]) -> bool {
+        if !selection.wants(self.offset, self.effective_timestamp(head)) {
+            return false;
+        }
+        if selection.headers.is_empty() {
+            return true;
+        }
+        let at = self.headers.at as usize;
+        let bytes = block.get(at..at + self.headers.len.max(0) as usize).unwrap_or_default();
+        // They were read once already, so there is no error to lose here.
+        Headers::parse(bytes, self.layout).is_ok_and(|headers| selection.wants_headers(headers))
     }
 }
 
@@ -148,13 +164,14 @@ impl<'a> Sink<'a> for Slots<'_> {
     }
 }
 
-/// Opens an entry, which lies in `block`, and notes its records. Returns the block that they lie in and the
+/// Opens an entry, which lies in `block`, and notes its records, unless none of them can be `wanted` by its headers. Returns the block that they lie in and the
 /// flaw that ended it.
 pub(crate) fn open(
     entry: &Entry<'_>,
     block: &Bytes,
     decompressor: &mut Decompressor,
     limits: &Limits,
+    wanted: &Selection,
     slots: &mut Vec<Slot>,
 ) -> (Bytes, Option<magicbyte::Error>) {
     let mut cut = None;
@@ -173,6 +190,9 @@ pub(crate) fn open(
         Ok(payload) => payload,
         Err(error) => return (block.clone(), Some(error)),
     };
+    if cut.is_none() && !wanted.may_occur(payload.bytes()) {
+        return (Bytes::new(), None);
+    }
     slots.reserve(payload.count_hint().min(1 << 16));
     let mut sink = Slots { address: block.as_ptr() as usize, into: slots };
     let error = payload.decode(limits, &mut sink).err();

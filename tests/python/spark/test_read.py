@@ -167,3 +167,13 @@ def test_nothing_there(session: Any, tmp_path: Path) -> None:
     (tmp_path / "empty-0").mkdir()
     (tmp_path / "empty-0" / f"{0:020}.log").touch()
     assert session.read.format("magicbyte").load(str(tmp_path)).collect() == []
+
+
+def test_a_condition_on_headers_is_asked_in_the_reader(session: Any, logs: Path) -> None:
+    reader = session.read.format("magicbyte").option("header.filter", '["traceparent", "!nothing"]')
+    got = reader.load(str(logs)).select("topic", "partition", "offset").collect()
+    expected = list(mb.Log(logs).records(headers=["traceparent"]))
+    assert expected
+    assert sorted(map(tuple, got)) == sorted((r.topic, r.partition, r.offset) for r in expected)
+    with pytest.raises(Exception, match=r"option header\.filter: 'd=hex:0' is not right"):
+        session.read.format("magicbyte").option("header.filter", "d=hex:0").load(str(logs)).count()

@@ -261,7 +261,9 @@ impl<'a, const STRINGS: bool, const HEADERS: bool, const VIEWS: bool> Sink<'a>
 {
     #[inline]
     fn record(&mut self, record: &Record<'a>) -> bool {
-        if !self.takes_all && !self.builder.wants(record.offset, record.timestamp, record.untimed) {
+        if !self.takes_all
+            && !self.builder.wants(record.offset, record.timestamp, record.untimed, record.headers)
+        {
             return false;
         }
         let length = |string: Option<&[u8]>| if STRINGS { string.map_or(0, <[u8]>::len) } else { 0 };

@@ -63,7 +63,9 @@ impl Fill<'_, '_> {
 impl<'a> Sink<'a> for Fill<'_, 'a> {
     #[inline(always)]
     fn record(&mut self, record: &Record<'a>) -> bool {
-        if !self.takes_all && !self.builder.wants(record.offset, record.timestamp, record.untimed) {
+        if !self.takes_all
+            && !self.builder.wants(record.offset, record.timestamp, record.untimed, record.headers)
+        {
             return false;
         }
         if self.rows.rows.len() >= ROWS {
@@ -109,6 +111,10 @@ impl Builder {
         if i32::try_from(payload.bytes().len()).is_err() {
             let flaw = Flaw::Limit { what: "batch in columns", limit: i32::MAX as u64 };
             return Err(flaw.at(entry.position));
+        }
+        // Only what is sound may be passed over.
+        if payload.cut().is_none() && !self.selection().may_occur(payload.bytes()) {
+            return Ok(());
         }
         self.begin(&entry.head);
         if self.wants_views() {

@@ -15,6 +15,7 @@ use crate::arrow::fill::Rows;
 use crate::arrow::pool::Pool;
 use crate::arrow::runs::{Runs, Shared};
 use crate::head::{Head, TimestampType};
+use crate::header::Headers;
 use crate::select::Selection;
 use crate::transactions::TransactionState;
 
@@ -283,9 +284,16 @@ impl Builder {
 
     /// Whether the selection has a record of the batch that was begun. By value: a record that is borrowed for a call
     /// has to be written to memory first.
-    pub(in crate::arrow) fn wants(&self, offset: i64, timestamp: i64, untimed: bool) -> bool {
+    pub(in crate::arrow) fn wants(
+        &self,
+        offset: i64,
+        timestamp: i64,
+        untimed: bool,
+        headers: Headers<'_>,
+    ) -> bool {
         let append_time = self.append_time.filter(|_| !untimed);
         self.selection.wants(offset, append_time.unwrap_or(timestamp))
+            && self.selection.wants_headers(headers)
     }
 
     /// Takes memory for the columns that have none.
