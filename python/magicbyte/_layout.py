@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from . import _journal
+from ._remote import is_address
 
 UNKNOWN = -1
 """A partition, or a base offset, that no name tells."""
@@ -62,6 +63,10 @@ def find(path: str, topic: str | None = None, partition: int | None = None) -> F
     ``topic`` and ``partition`` name a single partition, over its directory's name; of a directory of partitions they
     choose. Raises ``OSError`` as the operating system gives it, and ``FileNotFoundError`` where no segment stands.
     """
+    if is_address(path):
+        from . import _remote_layout
+
+        return _remote_layout.find(path, topic, partition)
     status = Path(path).stat()
     if stat.S_ISREG(status.st_mode):
         return _file(path, status.st_size, topic, partition)
@@ -88,7 +93,7 @@ def _directory(path: str, topic: str | None, partition: int | None) -> Found | O
     parent = Path(os.path.abspath(path)).parent
     segments = list(_partition(path, *named, left_out, _pending(parent, left_out)))
     if segments:
-        own = [_named(s, topic, partition) for s in segments]
+        own = [renamed(s, topic, partition) for s in segments]
         return Found(sorted(own, key=_order), left_out, True)
     seen = []
     moved = _pending(Path(path), left_out)
@@ -103,7 +108,7 @@ def _directory(path: str, topic: str | None, partition: int | None) -> Found | O
         if (topic is None or names[0] == topic) and (partition is None or names[1] == partition):
             segments += _partition(entry.path, *names, left_out, moved)
     if not segments:
-        return FileNotFoundError(errno.ENOENT, _nothing(topic, partition, seen, left_out), path)
+        return FileNotFoundError(errno.ENOENT, nothing(topic, partition, seen, left_out), path)
     return Found(sorted(segments, key=_order), left_out, False)
 
 
@@ -113,7 +118,8 @@ def joined(found: Sequence[Found]) -> Found:
         raise ValueError("no path: an empty list")
     segments: dict[str, Segment] = {}
     for segment in (segment for one in found for segment in one.segments):
-        segments.setdefault(os.path.realpath(segment.path), segment)
+        path = segment.path
+        segments.setdefault(path if is_address(path) else os.path.realpath(path), segment)
     names = {(segment.topic, segment.partition) for segment in segments.values()}
     left_out = list(dict.fromkeys(place for one in found for place in one.left_out))
     single = all(one.single for one in found) and len(names) == 1
@@ -132,9 +138,13 @@ UNFINISHED = "moved here by a commit that has not ended; if its job is dead, mag
 
 def beside(segment: Segment) -> list[Segment]:
     """All segments of the directory in which this one stands, itself among them; alone, where its name is no segment's."""
-    directory = os.path.dirname(os.path.abspath(segment.path))
+    directory = directory_of(segment.path)
     if segment.base_offset < 0 or Path(segment.path).suffix != ".log":
         return [segment]
+    if is_address(directory):
+        from . import _remote_layout
+
+        return _remote_layout.beside(segment)
     try:
         moved = _pending(Path(directory).parent, [])
         if moved is not None and Path(segment.path).name in moved.moved.get(Path(directory).name, ()):
@@ -146,9 +156,15 @@ def beside(segment: Segment) -> list[Segment]:
     return [segment if one.base_offset == segment.base_offset else one for one in found] or [segment]
 
 
-def _nothing(
+def directory_of(path: str) -> str:
+    """Where a segment lies, as an absolute path or as an address."""
+    return path.rpartition("/")[0] if is_address(path) else os.path.dirname(os.path.abspath(path))
+
+
+def nothing(
     topic: str | None, partition: int | None, seen: list[tuple[str, int]], left_out: list[tuple[str, str]]
 ) -> str:
+    """Why there is no segment, in words."""
     if seen and (topic is not None or partition is not None):
         there = ", ".join(f"{one}-{place}" for one, place in sorted(seen)[:10])
         number = "any" if partition is None else partition
@@ -165,7 +181,7 @@ def _file(path: str, size: int, topic: str | None, partition: int | None) -> Fou
         raise FileNotFoundError(errno.ENOENT, f"not a log but its {kind} file; open the .log beside it", path)
     where = topic_partition(parts.parent.name) or ("", UNKNOWN)
     segment = Segment(path, *where, UNKNOWN if base is None else base, size)
-    return Found([_named(segment, topic, partition)], [], True)
+    return Found([renamed(segment, topic, partition)], [], True)
 
 
 def _pending(root: Path, left_out: list[tuple[str, str]]) -> _journal.Pending | None:
@@ -214,7 +230,7 @@ def _entries(path: str) -> list[os.DirEntry[str]]:
         return sorted(entries, key=lambda entry: entry.name)
 
 
-def _named(segment: Segment, topic: str | None, partition: int | None) -> Segment:
+def renamed(segment: Segment, topic: str | None, partition: int | None) -> Segment:
     """The segment under the names that the caller gave, where he gave any."""
     return replace(
         segment,

@@ -10,10 +10,13 @@ from __future__ import annotations
 import os
 from bisect import bisect_left
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from . import _remote
+from ._remote import is_address
 from .errors import MagicbyteError
 
 if TYPE_CHECKING:
@@ -144,7 +147,8 @@ def cuts(segment: Segment, start: int, end: int, target: int, format: str) -> li
         found = [position for position in found if start < position < end]
         if found and all(entry_at(segment, position, format) is not None for position in found):
             return found
-    return list(_hop(segment.path, start, end, goals))
+    # A request for each header costs more than the pieces bring.
+    return [] if is_address(segment.path) else list(_hop(segment.path, start, end, goals))
 
 
 def entry_at(segment: Segment, position: int, format: str) -> Batch | None:
@@ -239,11 +243,22 @@ def _time_index(segment: Segment) -> TimeIndex | None:
         return None
 
 
+@lru_cache(maxsize=8)
+def _object(address: str) -> bytes | None:
+    # Asked for several times to find one place: an object that is there stays as it is.
+    try:
+        return _remote.read(address, MAX_INDEX)
+    except OSError:
+        return None
+
+
 def beside(segment: Segment, suffix: str) -> bytes | None:
     """An index file's bytes; ``None`` where there is none that can be read."""
     path = Path(segment.path)
     if segment.base_offset < 0 or path.suffix != ".log":
         return None
+    if is_address(segment.path):
+        return _object(segment.path.removesuffix(".log") + suffix)
     beside = path.with_suffix(suffix)
     try:
         if not beside.is_file():  # a pipe would block for ever

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from ._layout import Segment, beside, file_kind
+from ._remote import is_address
 from .errors import CorruptRecordError
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ class State:
         self._directory: Path | None = None
         self._snapshots: dict[int, Path] = {}
         self._base = segments[-1].base_offset
+        if any(is_address(segment.path) for segment in segments):
+            return
         directories = {os.path.dirname(os.path.abspath(segment.path)) for segment in segments}
         if len(directories) != 1 or any(segment.base_offset < 0 or not segment.path for segment in segments):
             return

@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
-from . import _seek
+from . import _remote, _seek
 from ._conditions import Headers, conditions
-from ._layout import UNKNOWN, Found, Segment, beside, find, in_order, joined
+from ._layout import UNKNOWN, Found, Segment, beside, directory_of, find, in_order, joined
 from ._overlap import Bounds, bounds
 from .replicas import Replica, checkpoint, resolve
 
@@ -51,7 +51,8 @@ class Log:
     Args:
         source: a segment file, a partition directory (``orders-0``), a directory of such directories (a broker's data
             directory: what is no partition in it is not looked at), a list of such paths, or the bytes of a segment or of
-            a fetch response.
+            a fetch response. Paths may be addresses, ``s3://``, ``gs://``, ``abfss://``, ``hdfs://`` and whatever else
+            fsspec reaches (extra ``storage``, and the storage's own package, such as s3fs).
         format: ``kafka`` (v0 to v3, mixed) | ``kip87`` | ``kip82a`` | ``kip82b`` (magic 2 read so) | ``v0`` … ``v3``
             (that one only).
         topic, partition: name a single partition, in place of its directory's name; of a directory of partitions they
@@ -65,6 +66,9 @@ class Log:
             where every copy has its checkpoint. ``replicas`` of the log says what was decided, and what is a fork. Once
             named, the rule also decides between segments of one directory that hold the same offsets, which are read
             as they are otherwise (``verify`` names them).
+
+        storage: options of the file system behind addresses, as fsspec takes them (``{"endpoint_url": …}``); they hold for
+            that address in the whole process. Usual: what the storage's own package finds in the environment.
 
     Raises:
         ValueError: several copies of one partition, and no rule that decides between them.
@@ -84,10 +88,15 @@ class Log:
         limits: Limits | None = None,
         mmap: bool = False,
         replicas: str | None = None,
+        storage: Mapping[str, Any] | None = None,
     ) -> None:
         self.format = format
         self._options: dict[str, Any] = {"check_crc": check_crc, "mode": mode, "limits": limits, "mmap": mmap}
         self._data: bytes | None = None
+        if storage is not None:
+            for path in [source] if isinstance(source, str | os.PathLike) else source:
+                if isinstance(path, str | os.PathLike):
+                    _remote.use(os.fspath(path), storage)
         if isinstance(source, bytes | bytearray | memoryview):
             # Bytes are immutable; what may change under the reader is copied.
             self._data = bytes(source)
@@ -95,11 +104,11 @@ class Log:
             found = Found([name], [], True)
             self.source, self.sources = "", []
         elif isinstance(source, str | os.PathLike):
-            self.source = os.fspath(source)
+            self.source = _remote.located(os.fspath(source))
             self.sources = [self.source]
             found = find(self.source, topic, partition)
         else:
-            self.sources = [os.fspath(path) for path in source]
+            self.sources = [_remote.located(os.fspath(path)) for path in source]
             self.source = ", ".join(self.sources)
             found = joined([find(path, topic, partition) for path in self.sources])
         chosen = found.segments
@@ -112,7 +121,7 @@ class Log:
         if replicas is not None and self._data is None:
             for _, group in groupby(self.segments, lambda it: (it.topic, it.partition)):
                 own = list(group)
-                known = checkpoint(os.path.dirname(os.path.abspath(own[0].path)))
+                known = checkpoint(directory_of(own[0].path))
                 self.bounds |= bounds(own, replicas, *known, format, self.end_offset)
         """The segments, in the order of (topic, partition, base offset)."""
         self.left_out: list[tuple[str, str]] = found.left_out

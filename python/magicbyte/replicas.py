@@ -10,12 +10,13 @@ The winner is the copy that a follower would have followed: the one with the hig
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ._layout import Segment
+from . import _remote
+from ._layout import Segment, directory_of
+from ._remote import is_address
 from .errors import MagicbyteError
 
 __all__ = ["RULES", "Replica", "resolve"]
@@ -87,7 +88,7 @@ def resolve(
         raise ValueError(f"replicas: {rule!r} is not one of {', '.join(RULES)}")
     copies: dict[tuple[str, int], dict[str, list[Segment]]] = {}
     for segment in segments:
-        directory = os.path.dirname(os.path.abspath(segment.path))
+        directory = directory_of(segment.path)
         copies.setdefault((segment.topic, segment.partition), {}).setdefault(directory, []).append(segment)
     kept: set[str] = set()
     replicas: list[Replica] = []
@@ -117,8 +118,14 @@ def checkpoint(directory: str) -> tuple[Epochs, str]:
     epochs: Epochs = []
     flaw = "it has no epoch"
     try:
-        with path.open("rb") as file:
-            epochs = _core.leader_epochs(file.read(MAX_CHECKPOINT))
+        if is_address(directory):
+            data = _remote.read(f"{directory}/{CHECKPOINT}", MAX_CHECKPOINT)
+            if data is None:
+                raise FileNotFoundError
+        else:
+            with path.open("rb") as file:
+                data = file.read(MAX_CHECKPOINT)
+        epochs = _core.leader_epochs(data)
     except FileNotFoundError:
         flaw = f"there is no {CHECKPOINT}"
     except (OSError, MagicbyteError) as error:

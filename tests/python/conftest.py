@@ -67,3 +67,19 @@ def spark() -> Iterator[Any]:
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[dict[str, Any]]:
+    """What s3fs must be told of an S3 on loopback, whose bucket ``bucket`` holds ``tests/data/kafka-logs`` under ``logs``."""
+    server = pytest.importorskip("moto.server", reason="moto's server is not installed")
+    s3fs = pytest.importorskip("s3fs", reason="s3fs is not installed")
+    running = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    running.start()
+    host, port = running.get_host_and_port()
+    storage = {"endpoint_url": f"http://{host}:{port}", "key": "any", "secret": "any"}
+    system = s3fs.S3FileSystem(**storage)
+    system.mkdir("bucket")
+    system.put(f"{DATA / 'kafka-logs'}/", "bucket/logs/", recursive=True)
+    yield storage
+    running.stop()

@@ -58,6 +58,7 @@ class Options:
     replicas: str | None = None
     findings: bool = False
     headers: tuple[Condition, ...] = ()
+    storage: Mapping[str, Any] | None = None
 
     def reading(self) -> dict[str, Any]:
         """The arguments that every reader takes."""
@@ -152,6 +153,13 @@ def _pattern(text: str) -> str:
     return text
 
 
+def _json_object(text: str) -> dict[str, Any]:
+    found = json.loads(text)
+    if not isinstance(found, dict):
+        raise ValueError("a JSON object")
+    return found
+
+
 def _json_list(text: str) -> list[str]:
     found = json.loads(text)
     if not isinstance(found, list) or not all(isinstance(path, str) for path in found):
@@ -221,6 +229,7 @@ def _unknown(key: str) -> str:
 _EXPECTED: dict[Callable[[str], Any], str] = {
     boolean: "true or false",
     int: "a whole number",
+    _json_object: 'a JSON object such as {"endpoint_url":"http://127.0.0.1:9000"}',
     _each: 'JSON such as {"orders":{"0":23,"1":-2}}',
     _assigned: 'JSON such as {"orders":[0,1]}',
 }
@@ -248,6 +257,7 @@ _PLAIN: dict[str, tuple[str, Callable[[str], Any]]] = {
     "maxOffsetsPerTrigger": ("max_offsets", _above_zero),
     "failOnDataLoss": ("fail_on_data_loss", boolean),
     "replicas": ("replicas", one_of(*RULES)),
+    "storage": ("storage", _json_object),
     "header.filter": ("headers", lambda text: tuple(parsed(text))),
 }
 """Documented name → attribute of ``Options``, and how its text is read."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import re
 from collections.abc import Iterator
 from glob import has_magic, iglob
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from magicbyte._layout import COMPANIONS, UNFINISHED, file_kind
+from magicbyte._layout import COMPANIONS, UNFINISHED, directory_of, file_kind
+from magicbyte._remote import is_address, located, matching, use
 from magicbyte.log import Log
 from magicbyte.replicas import resolve
 
@@ -29,11 +29,12 @@ def logs(options: Options) -> list[Log]:
             "no path: give the path of a log directory, of a partition directory or of a segment to load()"
         )
     found: list[Log] = []
-    seen: set[Path] = set()
+    seen: set[str] = set()
+    reach(options)
     for given in options.paths:
         for path in _split(given):
-            for log in _open(local(path), options):
-                place = Path(log.source).resolve()
+            for log in _open(located(path), options):
+                place = log.source if is_address(log.source) else str(Path(log.source).resolve())
                 if place not in seen:
                     seen.add(place)
                     _tell(log)
@@ -55,13 +56,24 @@ def _without_copies(opened: list[Log], options: Options) -> list[Log]:
     kept, copies = resolve(segments, options.replicas, opened[0].end_offset)
     paths = {segment.path for segment in kept}
     for log in opened:
-        own = {os.path.dirname(os.path.abspath(segment.path)) for segment in log.segments}
+        own = {directory_of(segment.path) for segment in log.segments}
         log.replicas = [copy for copy in copies if copy.path in own]
         log.segments = [segment for segment in log.segments if segment.path in paths]
     return [log for log in opened if log.segments]
 
 
+def reach(options: Options) -> None:
+    """Makes the option ``storage`` known in this process, for the addresses that are read."""
+    for given in options.paths if options.storage is not None else ():
+        for path in _split(given):
+            plain = re.split(r"[*?\[{]", path)[0]
+            use(path if plain == path else plain.rpartition("/")[0], options.storage or {})
+
+
 def _open(path: str, options: Options) -> Iterator[Log]:
+    if is_address(path):
+        yield from _behind(path, options)
+        return
     if (not has_magic(path) and "{" not in path) or Path(path).exists():
         yield _named(path, options)
         return
@@ -86,6 +98,21 @@ def _open(path: str, options: Options) -> Iterator[Log]:
         raise problem or FileNotFoundError(errno.ENOENT, "nothing matches", path)
 
 
+def _behind(address: str, options: Options) -> Iterator[Log]:
+    """The logs behind an address, or of a glob over addresses."""
+    if not has_magic(address) and "{" not in address:
+        yield _named(address, options)
+        return
+    matches = sorted({match for one in _braces(address) for match in matching(one)})
+    logs = [match for match in matches if file_kind(match.rpartition("/")[2])[0] == "log"]
+    for match in logs or matches:
+        kind = file_kind(match.rpartition("/")[2])[0]
+        if kind not in COMPANIONS and kind != "left_out":
+            yield _named(match, options)
+    if not matches:
+        raise FileNotFoundError(errno.ENOENT, "nothing matches", address)
+
+
 def _named(path: str, options: Options) -> Log:
     reading = options.reading()
     log = Log(path, **reading)
@@ -97,7 +124,7 @@ def _named(path: str, options: Options) -> Log:
 
 def _split(given: str) -> list[str]:
     """One path, or a JSON list, or a list with commas; a file of that very name comes first."""
-    if Path(given).exists():
+    if not is_address(given) and Path(given).exists():
         return [given]
     if given.lstrip().startswith("["):
         try:
@@ -110,12 +137,14 @@ def _split(given: str) -> list[str]:
 
 
 def local(path: str) -> str:
-    """A ``file:`` address as a path; other schemes are not read."""
+    """A ``file:`` address as a path; other schemes are not written: renames are no commit there."""
     found = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):/", path)
     if found is None:
         return path
     if found[1].lower() != "file":
-        raise ValueError(f"path {path}: only local files can be read, not {found[1]}:")
+        raise ValueError(
+            f"path {path}: only local files can be written, not {found[1]}: (write to a directory, then copy it)"
+        )
     return unquote(urlsplit(path).path)
 
 

@@ -36,7 +36,9 @@ class DataSource(datasource.DataSource):
     """``spark.read.format("magicbyte").load("logs/")``: rows as Spark's own Kafka source gives them, from files.
 
     Found by Spark without a call, through the module ``pyspark_magicbyte``. Paths are those that ``magicbyte.Log``
-    takes, with globs (``logs/orders-*``, ``{a,b}``), several with commas or as a list.
+    takes, with globs (``logs/orders-*``, ``{a,b}``), several with commas or as a list; and addresses: ``s3://``, ``gs://``,
+    ``abfss://``, ``hdfs://`` and what else fsspec reaches (extra ``storage``, and the storage's own package, on each node).
+    ``storage``: options for it, as JSON, over what it finds in the environment.
 
     Which records, in the words of the Kafka source:
         ``subscribe`` (a list with commas), ``subscribePattern``, ``assign`` (JSON).
@@ -214,6 +216,7 @@ class Reader(datasource.DataSourceReader):
     def _open(self, partition: Pack) -> CoreReader:
         from magicbyte import _core
 
+        paths.reach(self._settings)
         times = self._wanted.timestamps
         return _core.Reader(
             [

@@ -14,6 +14,7 @@ use bytes::Bytes;
 use magicbyte::Source;
 
 use crate::gate;
+use crate::opened::Opened;
 
 /// Bytes of a block: large enough that a read costs little, small enough to stay in a core's cache.
 const BLOCK: usize = 512 << 10;
@@ -78,13 +79,12 @@ pub(crate) enum Bytestream {
 impl Bytestream {
     /// Opens a file for reading up to byte `end`.
     pub(crate) fn open(path: &Path, start: u64, end: Option<u64>, map: bool) -> io::Result<Self> {
-        let file = File::open(path)?;
-        if file.metadata()?.is_dir() {
-            return Err(io::Error::from(io::ErrorKind::IsADirectory));
-        }
-        if map {
-            let whole = map_file(&file)?;
-            return Ok(Self::whole(whole, end));
+        let file = Opened::open(path)?;
+        match &file {
+            Opened::File(file) if map => return Ok(Self::whole(map_file(file)?, end)),
+            // Nothing to map: views are of a copy.
+            Opened::Object(..) if map => return Ok(Self::whole(file.read_all(u64::MAX)?.into(), end)),
+            _ => {}
         }
         Ok(Self::File(FileBlocks {
             file,
@@ -145,7 +145,7 @@ impl Source for Bytestream {
 /// A file that is read block by block.
 #[derive(Debug)]
 pub(crate) struct FileBlocks {
-    file: File,
+    file: Opened,
     block: Bytes,
     begins: u64,
     end: u64,
@@ -157,7 +157,7 @@ impl FileBlocks {
         let left = self.end.saturating_sub(position);
         let want = usize::try_from(need.min(left)).map_err(|_| io::ErrorKind::OutOfMemory)?;
         // A false length may ask for much more than there is; what is really there bounds the memory.
-        let there = self.file.metadata()?.len().saturating_sub(position);
+        let there = self.file.len()?.saturating_sub(position);
         let bound = usize::try_from(there).unwrap_or(usize::MAX).saturating_add(1);
         let len = want.max(BLOCK.min(usize::try_from(left).unwrap_or(BLOCK))).min(bound.max(BLOCK));
         let mut block = Block::of(len);
@@ -169,7 +169,7 @@ impl FileBlocks {
         bytes[..filled].copy_from_slice(&kept[..filled]);
         let mut ended = filled as u64 >= left;
         while filled < len && !ended {
-            match read_at(&self.file, &mut bytes[filled..], position + filled as u64) {
+            match self.file.read_at(&mut bytes[filled..], position + filled as u64) {
                 Ok(0) => ended = true,
                 Ok(count) => filled += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -182,14 +182,4 @@ impl FileBlocks {
         self.block = Bytes::from_owner(block);
         Ok(())
     }
-}
-
-#[cfg(unix)]
-pub(crate) fn read_at(file: &File, bytes: &mut [u8], position: u64) -> io::Result<usize> {
-    std::os::unix::fs::FileExt::read_at(file, bytes, position)
-}
-
-#[cfg(windows)]
-pub(crate) fn read_at(file: &File, bytes: &mut [u8], position: u64) -> io::Result<usize> {
-    std::os::windows::fs::FileExt::seek_read(file, bytes, position)
 }

@@ -1,18 +1,17 @@
 //! A file of which only headers are read.
 
-use std::fs::File;
 use std::io;
 use std::path::Path;
 
 use magicbyte::Source;
 
-use crate::block::read_at;
 use crate::gate;
+use crate::opened::Opened;
 
 /// A file whose headers are read and whose records are passed over: small reads where entries are large, larger ones
 /// where many headers stand close together.
 pub(crate) struct Hops {
-    file: File,
+    file: Opened,
     window: Vec<u8>,
     begins: u64,
     last: bool,
@@ -26,11 +25,7 @@ const FAR: u64 = 16 << 10;
 
 impl Hops {
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        let file = File::open(path)?;
-        if file.metadata()?.is_dir() {
-            return Err(io::ErrorKind::IsADirectory.into());
-        }
-        Ok(Self { file, window: Vec::new(), begins: 0, last: false, fills: 0 })
+        Ok(Self { file: Opened::open(path)?, window: Vec::new(), begins: 0, last: false, fills: 0 })
     }
 }
 
@@ -43,7 +38,7 @@ impl Source for Hops {
         }
         let end = self.begins + self.window.len() as u64;
         let near = position.saturating_sub(end) < FAR;
-        let there = self.file.metadata()?.len().saturating_sub(position);
+        let there = self.file.len()?.saturating_sub(position);
         let want =
             usize::try_from(need.min(there.saturating_add(1))).map_err(|_| io::ErrorKind::OutOfMemory)?;
         let len = if near { want.max(NEAR) } else { want };
@@ -51,7 +46,7 @@ impl Source for Hops {
         let mut filled = 0;
         let mut ended = false;
         while filled < len && !ended {
-            match read_at(&self.file, &mut self.window[filled..], position + filled as u64) {
+            match self.file.read_at(&mut self.window[filled..], position + filled as u64) {
                 Ok(0) => ended = true,
                 Ok(count) => filled += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -18,6 +18,7 @@ mod iterators;
 mod keys;
 mod made;
 mod new_batch;
+mod opened;
 mod part;
 mod reader;
 mod scan;

@@ -1,8 +1,7 @@
 //! What became of a partition's transactions, found out when it is first asked for.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,6 +15,7 @@ use crate::arguments;
 use crate::block::Bytestream;
 use crate::error::Failure;
 use crate::hops::Hops;
+use crate::opened::{Opened, is_address};
 use crate::part::{From, Limits, Part};
 use crate::reader::Finding;
 
@@ -114,11 +114,10 @@ fn base_of(source: &From) -> Option<i64> {
 fn index_of(path: &Path) -> Option<(PathBuf, Vec<u8>)> {
     let beside = path.with_extension("txnindex");
     // A pipe would block for ever.
-    if !beside.metadata().ok()?.is_file() {
+    if !is_address(path) && !beside.metadata().ok()?.is_file() {
         return None;
     }
-    let mut bytes = Vec::new();
-    File::open(&beside).ok()?.take(MAX_INDEX).read_to_end(&mut bytes).ok()?;
+    let bytes = Opened::open(&beside).ok()?.read_all(MAX_INDEX).ok()?;
     Some((beside, bytes))
 }
 
