@@ -244,18 +244,22 @@ class Log:
             **self._options,
         )
 
-    def transactions(self, topic: str, partition: int) -> Transactions:
+    def transactions(self, topic: str, partition: int, since: int | None = None) -> Transactions:
         """What became of the transactions of one partition, found out when it is first asked for.
 
         All segments of the partition are walked then, header by header: a marker may lie segments behind its records,
         and a transaction that is still open may lie before what is to be read. Of a segment that was opened by its own
-        path, those beside it are walked too. Memory: what alternates between commit and abort, 24 bytes each time.
+        path, those beside it are walked too. ``since``: an offset before which every transaction is known to have ended, so
+        that segments before it need not be walked. Memory: what alternates between commit and abort, 24 bytes each time.
         """
         from magicbyte import _core
 
         segments = [segment for segment in self.segments if (segment.topic, segment.partition) == (topic, partition)]
         if self._data is None and self.single and len(segments) == 1:
             segments = beside(segments[0])
+        if since is not None:
+            behind = [number for number, it in enumerate(segments) if 0 <= it.base_offset <= since]
+            segments = segments[behind[-1] :] if behind else segments
         options = {key: self._options[key] for key in ("check_crc", "limits")}
         parts = [_core.Part(segment.path if self._data is None else self._data) for segment in segments]
         return _core.Transactions(parts, format=self.format, **options)

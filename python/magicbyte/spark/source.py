@@ -6,7 +6,7 @@ task. Spark has no column pruning for Python sources, so a narrower ``.schema(â€
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -71,8 +71,9 @@ class DataSource(datasource.DataSource):
         ones share a task, where opening a file counts as 1m).
 
     ``spark.readStream.format("magicbyte")`` follows a log that grows, to its last complete entry: new segments and new
-    partitions too. ``startingOffsets`` may be ``latest`` then; ``maxOffsetsPerTrigger``; ``failOnDataLoss`` (true: a query
-    ends where offsets that it has not read are deleted). Trigger.AvailableNow reads what is there, by these limits.
+    partitions too; with ``isolation=read_committed`` to its last stable offset. ``startingOffsets`` may be ``latest`` then;
+    ``maxOffsetsPerTrigger``; ``failOnDataLoss`` (true: a query ends where offsets that it has not read are deleted).
+    Trigger.AvailableNow reads what is there, by these limits.
 
     ``df.write.format("magicbyte").mode("append").save("logs/")`` takes the same columns and writes partition directories
     that a broker opens: all of them when the job succeeds, none when it fails. ``value`` is needed; ``key``, ``headers``,
@@ -177,11 +178,16 @@ class Reader(datasource.DataSourceReader):
                 chosen[name] = (both.first, both.end)
         return self.plan(opened, chosen)
 
-    def plan(self, opened: Sequence[Log], chosen: offsets.Spans) -> list[Pack]:
-        """Tasks for these offsets of each partition, by names, sizes and indexes."""
+    def plan(
+        self, opened: Sequence[Log], chosen: offsets.Spans, settled: Mapping[offsets.Name, int] | None = None
+    ) -> list[Pack]:
+        """Tasks for these offsets of each partition, by names, sizes and indexes.
+
+        ``settled``: offsets before which every transaction is known to have ended, and nothing is chosen.
+        """
         times = (self._wanted.timestamps.first, self._wanted.timestamps.end)
         states = "transactionstate" in (name.lower() for name, _ in self._fields)
-        known = Known(states or self._settings.isolation == "read_committed")
+        known = Known(states or self._settings.isolation == "read_committed", settled or {})
         target = self._settings.max_partition_bytes
         found: list[Piece] = []
         for log in opened:
@@ -251,8 +257,9 @@ class FindingsReader(Reader):
 class Known:
     """What is known of transactions, cut to what a segment needs of it."""
 
-    def __init__(self, asked: bool) -> None:
+    def __init__(self, asked: bool, settled: Mapping[offsets.Name, int]) -> None:
         self._asked = asked
+        self._settled = settled
         self._partitions: dict[tuple[int, str, int], Transactions] = {}
         self._segments: dict[tuple[int, str], bytes] = {}
         self._own: dict[tuple[int, str, int], list[Segment]] = {}
@@ -265,7 +272,8 @@ class Known:
         if place not in self._segments:
             name = (id(log), stretch.topic, stretch.partition)
             if name not in self._partitions:
-                self._partitions[name] = log.transactions(stretch.topic, stretch.partition)
+                since = self._settled.get((stretch.topic, stretch.partition))
+                self._partitions[name] = log.transactions(stretch.topic, stretch.partition, since)
             if name not in self._own:
                 for it in log.segments:
                     self._own.setdefault((id(log), it.topic, it.partition), []).append(it)

@@ -44,10 +44,8 @@ class StreamReader(datasource.DataSourceStreamReader, SupportsTriggerAvailableNo
     def __init__(self, settings: Options, schema: StructType, at_latest: bool) -> None:
         from .source import Reader
 
-        if settings.isolation != "read_uncommitted":
-            raise ValueError(
-                "option isolation: a stream reads uncommitted; filter on what a batch read says of the past"
-            )
+        if settings.past_lso:
+            raise ValueError("option pastLso: a stream would never come back to what was undecided when it passed")
         if settings.ending != Options().ending:
             raise ValueError(f"option {settings.ending.name}: a stream has no end")
         self._settings = settings
@@ -56,6 +54,8 @@ class StreamReader(datasource.DataSourceStreamReader, SupportsTriggerAvailableNo
         self._fixed: Offsets | None = None
         # Where the end was last found: segment, byte position, offset.
         self._ends: dict[Name, tuple[str, int, int]] = {}
+        # Under read_committed, by partition: the end for which it was last found out, and the last stable offset then.
+        self._stable: dict[Name, tuple[int, int]] = {}
 
     def initialOffset(self) -> dict[str, Any]:
         """Where a new query begins."""
@@ -78,7 +78,7 @@ class StreamReader(datasource.DataSourceStreamReader, SupportsTriggerAvailableNo
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """The end of each partition, behind its last complete entry; nearer, where the limit says so."""
         begin = _offsets(start)
-        there = self._fixed if self._fixed is not None else self._latest(self._logs())
+        there = self._fixed if self._fixed is not None else self._latest(self._logs(), begin)
         # A partition that is not there any more stays where it was: whether that is a loss, `partitions` decides.
         ends = {**begin, **{name: max(end, begin.get(name, end)) for name, end in there.items()}}
         if self._fixed is None:
@@ -110,7 +110,8 @@ class StreamReader(datasource.DataSourceStreamReader, SupportsTriggerAvailableNo
                 self._lost(name, f"offsets {first} to {firsts[name] - 1} are not there any more; it begins later now")
             if last > first:
                 chosen[name] = (first, last)
-        return self._reader.plan(opened, chosen)
+        settled = {name: min(self._stable[name][1], begin.get(name, 0)) for name in chosen if name in self._stable}
+        return self._reader.plan(opened, chosen, settled)
 
     def read(self, partition: datasource.InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task, as the batch reader has them."""
@@ -125,7 +126,27 @@ class StreamReader(datasource.DataSourceStreamReader, SupportsTriggerAvailableNo
             raise ValueError(f"{text} (failOnDataLoss=false goes on with what is there)")
         warnings.warn(text, stacklevel=2)
 
-    def _latest(self, opened: Sequence[Log]) -> Offsets:
+    def _latest(self, opened: Sequence[Log], begin: Offsets | None = None) -> Offsets:
+        ends = self._last(opened)
+        if self._settings.isolation == "read_uncommitted":
+            return ends
+        # A query may begin behind the last stable offset: it waits there, as a consumer does.
+        least = {name: min(first, ends[name]) for name, first in (begin or {}).items() if name in ends}
+        return {name: max(self._decided(opened, name, end), least.get(name, 0)) for name, end in ends.items()}
+
+    def _decided(self, opened: Sequence[Log], name: Name, end: int) -> int:
+        """The last stable offset of a partition that ends at ``end``.
+
+        What lies before the one of the last time is not walked again: every transaction there has ended.
+        """
+        known, before = self._stable.get(name, (-1, 0))
+        if known != end:
+            [log] = [log for log in opened if name in log.partitions]
+            found = log.transactions(*name, since=before if known <= end else None).last_stable_offset
+            self._stable[name] = end, end if found is None else min(found, end)
+        return self._stable[name][1]
+
+    def _last(self, opened: Sequence[Log]) -> Offsets:
         names = offsets.wanted_names(opened, self._settings)
         segments: dict[Name, list[Segment]] = {}
         for log in opened:

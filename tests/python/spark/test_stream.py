@@ -125,7 +125,7 @@ def test_damage_is_told_and_options_that_make_no_sense_too(tmp_path: Path) -> No
         reader(tmp_path).latestOffset({"t": {"0": 0}}, ALL)
     assert reader(tmp_path, mode="DROPMALFORMED").latestOffset({"t": {"0": 0}}, ALL) == {"t": {"0": 15}}
     for options, words in (
-        ({"isolation": "read_committed"}, "a stream reads uncommitted"),
+        ({"isolation": "read_committed", "pastLso": "true"}, "pastLso"),
         ({"endingOffsets": '{"t":{"0":5}}'}, "a stream has no end"),
         ({"maxOffsetsPerTrigger": "0"}, "above 0"),
     ):
@@ -158,3 +158,59 @@ def test_through_spark_killed_and_begun_again(spark: Any, tmp_path: Path) -> Non
     found = spark.read.parquet(str(out)).orderBy("topic", "partition", "offset")
     rows = [(row.topic, row.partition, row.offset) for row in found.collect()]
     assert rows == t(*range(20)) + t(*range(3), partition=1)
+
+
+def test_read_committed_waits_at_the_last_stable_offset(tmp_path: Path, data: Path) -> None:
+    source = mb.Log(data / "kafka-logs" / "payments-0")
+    expected = [(r.topic, r.partition, r.offset) for r in source.records(isolation="read_committed")]
+    every = [(r.topic, r.partition, r.offset) for r in source.records()]
+    assert len(expected) < len(every)
+    logs = tmp_path / "logs"
+    stream = reader(logs, isolation="read_committed") if logs.exists() else None
+    at: Any = None
+    got: list[tuple[str, int, int]] = []
+    waited = False
+    for segment in source.segments:
+        content = Path(segment.path).read_bytes()
+        for batch in mb.Log(segment.path).batches():
+            end = append(
+                logs / "payments-0", segment.base_offset, content[batch.position : batch.position + batch.size]
+            )
+            assert end.exists()
+            if stream is None:
+                stream = reader(logs, isolation="read_committed")
+                at = stream.initialOffset()
+            latest = stream.latestOffset(at, ALL)
+            stable = mb.Log(logs / "payments-0").transactions("payments", 0).last_stable_offset
+            waited |= stable is not None
+            assert latest == {"payments": {"0": batch.last_offset + 1 if stable is None else stable}}
+            # The very stream, and one that was started anew, which walks all of the log.
+            new = offsets(stream, at, latest)
+            assert new == offsets(reader(logs, isolation="read_committed"), at, latest)
+            got += new
+            at = latest
+    assert waited and got == expected
+    # In small steps, which end within transactions.
+    small = reader(logs, isolation="read_committed")
+    at, steps = small.initialOffset(), []
+    while (latest := small.latestOffset(at, ReadMaxRows(3))) != at:
+        steps += offsets(small, at, latest)
+        at = latest
+    assert steps == expected
+
+
+def test_read_committed_that_begins_behind_the_last_stable_offset(tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    fields: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0, "transactional": True}
+    first = mb.encode([mb.ProducerRecord("t", b"a")], base_offset=0, base_sequence=0, **fields)
+    append(logs / "t-0", 0, first + batch(1, 4))
+    stream = reader(logs, isolation="read_committed", startingOffsets='{"t": {"0": 3}}')
+    start = stream.initialOffset()
+    assert start == stream.latestOffset(start, ALL) == {"t": {"0": 3}}
+    # A commit marker: version 0, type 1; version 0, coordinator epoch 0.
+    marker = mb.Record(5, 0, b"\0\0\0\1", b"\0\0\0\0\0\0")
+    append(logs / "t-0", 0, mb.encode([marker], base_offset=5, control=True, **fields))
+    end = stream.latestOffset(start, ALL)
+    assert end == {"t": {"0": 6}}
+    assert offsets(stream, start, end) == t(3, 4)
+    assert reader(logs, isolation="read_committed", startingOffsets="latest").initialOffset() == end
