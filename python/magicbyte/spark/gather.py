@@ -74,6 +74,8 @@ class Plan:
     def _partition(self, name: str, runs: list[Run], overwrite: bool) -> list[Move]:
         target = self.root / name
         there = None if overwrite or not target.exists() else _there(target, self.options.read_format)
+        if self.options.producers == "keep":
+            _whole_partition(name, runs, there)
         start = there.end if there is not None else 0
         if self.options.offsets == "keep":
             runs.sort(key=lambda run: run.bases)
@@ -196,6 +198,19 @@ def _there(directory: Path, format: str) -> There:
         _, position, kind, _, message = reader.findings[0]
         raise ValueError(f"{last.path} ends in {kind} at byte {position} ({message}): recover it before appending")
     return There(end, epoch, None)
+
+
+def _whole_partition(name: str, runs: list[Run], there: There | None) -> None:
+    """A transaction that began in another task, or in what is there, would get an index that does not know of it."""
+    if there is not None:
+        raise ValueError(
+            f"{name} is there already, and producers are kept only where a partition is written as a whole"
+        )
+    if len(runs) > 1:
+        raise ValueError(
+            f"{name}: {len(runs)} tasks have rows of it, and producers are kept only where one has all; "
+            "magicbyte.spark.in_order(df) brings them together"
+        )
 
 
 def _rising(name: str, runs: list[Run], there: There | None) -> None:

@@ -152,6 +152,7 @@ class Task:
             # As a producer does where nobody says when.
             timestamp=int(time.time() * 1000),
             keep_offsets=options.offsets == "keep",
+            keep_producers=options.producers == "keep",
         )
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> None:

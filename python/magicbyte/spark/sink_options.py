@@ -31,6 +31,8 @@ from .paths import local
 
 SERVED = ("v2", "v1", "v0")
 """Formats that brokers keep, and serve."""
+BATCHES = ("v2", "v3", "kip82b")
+"""Formats whose batches name their producer."""
 DRAFTS = ("v3", "kip82a", "kip82b", "kip87")
 """Formats that no broker serves: proposals."""
 
@@ -51,6 +53,7 @@ class SinkOptions:
     topic: str | None = None
     partition: int | None = None
     leader_epoch: int | None = None
+    producers: str = "drop"
 
     @property
     def read_format(self) -> str:
@@ -103,6 +106,7 @@ _PLAIN: dict[str, tuple[str, Callable[[str], Any]]] = {
     "topic": ("topic", str),
     "partition": ("partition", int),
     "leaderEpoch": ("leader_epoch", int),
+    "producers": ("producers", one_of("drop", "keep")),
 }
 _NAMES = {name.lower(): name for name in (*_PLAIN, "path")}
 
@@ -120,6 +124,10 @@ _TYPES: dict[str, tuple[type[DataType], ...]] = {
     "leaderepoch": _NUMBERS,
     "tombstone": (BooleanType,),
     "iscontrol": (BooleanType,),
+    "istransactional": (BooleanType,),
+    "producerid": _NUMBERS,
+    "producerepoch": _NUMBERS,
+    "sequence": _NUMBERS,
 }
 """What each column may be, which Rust then takes as it is."""
 
@@ -155,9 +163,27 @@ def check(schema: StructType, options: SinkOptions) -> SinkOptions:
         raise ValueError("compressed v0 holds its offsets inside, so they cannot be assigned at the end; use v1 or v2")
     if "leaderepoch" in seen and options.leader_epoch is not None:
         raise ValueError("leaderEpoch: give the option or the column, not both")
+    if options.producers == "keep":
+        _check_producers(seen, options.format, keep)
     # The fields of SinkOptions decide from here on.
     changed = {**options.__dict__, "offsets": keep}
     return SinkOptions(**changed)
+
+
+PRODUCERS = ("producerId", "producerEpoch", "sequence", "isTransactional", "isControl")
+"""The columns without which a producer's batches cannot be written as they were."""
+
+
+def _check_producers(seen: set[str], format: str, offsets: str) -> None:
+    if format not in BATCHES:
+        raise ValueError(f"option producers: {format} has none; {', '.join(BATCHES)} have")
+    if offsets != "keep":
+        raise ValueError("option producers: sequences go with offsets, so both are kept (offsets=keep)")
+    missing = [name for name in PRODUCERS if name.lower() not in seen]
+    if missing:
+        raise ValueError(
+            f"option producers: there is no column {missing[0]}; read with columns=+{','.join(PRODUCERS)} and control=true"
+        )
 
 
 def place(topic: str, partition: int) -> str:

@@ -78,10 +78,13 @@ class DataSource(datasource.DataSource):
     ``df.write.format("magicbyte").mode("append").save("logs/")`` takes the same columns and writes partition directories
     that a broker opens: all of them when the job succeeds, none when it fails. ``value`` is needed; ``key``, ``headers``,
     ``timestamp`` or ``timestampMs`` (else: now), ``timestampType``, ``leaderEpoch``, ``tombstone``, ``rawHeaderKeys`` are
-    taken where they are given; columns of batches and producers are passed over.
+    taken where they are given; columns of batches, and of producers, are passed over.
         ``topic``, ``partition``: for all rows, over what they say themselves.
         ``offsets``: ``keep`` (usual, where there is a column ``offset``: they must rise, see ``in_order``) | ``assign``,
         counted on from the partition's end in the order of Spark's partitions.
+        ``producers``: ``drop`` (usual) | ``keep``: producers, sequences, transactions and their markers as they were, from the
+        columns ``producerId``, ``producerEpoch``, ``sequence``, ``isTransactional``, ``isControl`` of a read with
+        ``control=true``; each partition as a whole, from one task (``in_order``).
         ``codec``, ``level``, ``batchSize`` (16k, before compression), ``segmentBytes`` (1g), ``indexInterval`` (4k),
         ``leaderEpoch``, ``format`` (``v2``, ``v1``, ``v0``; proposals that no broker serves with ``draft=true``).
         Mode ``append`` adds segments behind what is there; ``overwrite`` replaces the partitions that rows go to, and no

@@ -232,3 +232,42 @@ def test_a_stream_writes_each_batch_once(spark: Any, out: Path, tmp_path: Path) 
     run()
     assert [(r.topic, r.partition, r.offset, r.value) for r in mb.Log(out).records()] == expected
     assert sorted(path.name for path in out.iterdir()) == [".magicbyte-lock", ".magicbyte-streams", "s-0", "s-1"]
+
+
+PRODUCERS = "+producerId,producerEpoch,sequence,isTransactional,isControl,leaderEpoch"
+
+
+def test_producers_and_their_transactions_are_kept(spark: Any, logs: Path, out: Path) -> None:
+    reader = spark.read.format("magicbyte").option("columns", PRODUCERS).option("control", "true")
+    frame = reader.load(str(logs / "payments-0"))
+    write(in_order(frame), out, producers="keep", codec="lz4")
+    here, there = mb.Log(logs / "payments-0"), mb.Log(out / "payments-0")
+    columns = [*mb.DEFAULT_COLUMNS, "producerId", "producerEpoch", "sequence", "isTransactional", "transactionState"]
+    for control, isolation in ((True, "read_uncommitted"), (False, "read_committed")):
+        had = here.scan(columns, isolation=isolation, control=control).to_arrow()
+        assert there.scan(columns, isolation=isolation, control=control).to_arrow().equals(had)
+    assert not [it for it in there.verify().defects if it.severity == "error"]
+    # Aborted transactions are in an index, as a broker wants to see them.
+    assert list((out / "payments-0").glob("*.txnindex"))
+    with pytest.raises(Exception, match="is there already, and producers are kept only"):
+        write(in_order(frame), out, producers="keep")
+    write(in_order(frame), out, mode="overwrite", producers="keep")
+    assert there.scan().count() == mb.Log(out / "payments-0").scan().count()
+
+
+def test_producers_cannot_be_kept(spark: Any, logs: Path, out: Path) -> None:
+    reader = spark.read.format("magicbyte").option("columns", PRODUCERS).option("control", "true")
+    frame = reader.load(str(logs / "payments-0"))
+    for options, words in (
+        ({"offsets": "assign"}, "sequences go with offsets"),
+        ({"format": "v1"}, "v1 has none"),
+    ):
+        with pytest.raises(Exception, match=words):
+            write(frame, out, producers="keep", **options)
+    with pytest.raises(Exception, match="there is no column sequence"):
+        write(frame.drop("sequence"), out, producers="keep")
+    split = reader.option("maxPartitionBytes", "4k").load(str(logs / "payments-0"))
+    assert split.rdd.getNumPartitions() > 1
+    with pytest.raises(Exception, match="tasks have rows of it"):
+        write(split, out, producers="keep")
+    assert names(out) == []
