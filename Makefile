@@ -95,9 +95,11 @@ miri: ## the core's unit tests under Miri (needs a nightly toolchain with the co
 
 # The longer forms of some tests.
 test-all: export MAGICBYTE_KILLS := 50
+# What a cluster's workers get is the wheel that users get.
+test-all: export MAGICBYTE_WHEEL := $(CURDIR)/dist
 # Every test; the empty expression deselects none.
 test-all: SELECTED :=
-test-all: lint test fuzz ## lint, all tests and a round of fuzzing: what a release needs
+test-all: lint wheel test fuzz ## lint, all tests and a round of fuzzing: what a release needs
 
 wheel: $(VENV)/.dev ## a wheel and an sdist in dist/
 	$(BIN)/maturin build --release --sdist --out dist

@@ -1,6 +1,6 @@
 """A standalone cluster on loopback: a master, two workers, executors that have the package as users ship it, in an archive.
 
-``MAGICBYTE_WHEEL`` names a wheel to ship; without it, what is installed here is packed.
+``MAGICBYTE_WHEEL`` names a wheel to ship, or the directory that has it (``make test-all``); without it, what is installed here is packed.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -29,20 +29,74 @@ import magicbyte as mb
 
 HOME = Path(pyspark.__file__).parent
 PARTITIONS, RECORDS = 4, 6000
-READY = 60.0
-"""Seconds until a daemon must have begun."""
+READY = 300.0
+"""Seconds in which a daemon must have begun, and a job ended."""
 
 pytestmark = [
     pytest.mark.long,
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds executors in /proc, and uses 127.0.0.2"),
 ]
 
-#: The driver, as an application of its own: spark-submit's settings, then a job by its name.
+#: The driver, as an application of its own: a job by its name. A task on the second worker stops itself (SIGSTOP) where it has
+#: done a part of its work; one on the first waits until the test has killed the second.
 DRIVER = """
-import json, sys, time
+import json, os, signal, sys, threading, time
 from pathlib import Path
-from pyspark.sql import SparkSession, functions as F
+from pyspark.sql import SparkSession
 job, master, archive, source, out, marks = sys.argv[1:]
+
+def second():
+    return "work-127.0.0.2" in os.getcwd()
+
+def wait():
+    Path(marks, "first").touch()
+    while not Path(marks, "go").exists():
+        time.sleep(0.05)
+
+def stop():
+    Path(marks, "stopped").touch()
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+def files():
+    return {os.path.join(place, name) for place, _, names in os.walk(out) for name in names}
+
+def stop_midway():
+    had = files()
+    def watch():
+        while not any(os.path.getsize(path) for path in files() - had if os.path.exists(path)):
+            time.sleep(0.001)
+        stop()
+    threading.Thread(target=watch, daemon=True).start()
+
+def where(batches):
+    import magicbyte, pyarrow as pa
+    # Both executors have a task at the same time.
+    Path(marks, str(second())).touch()
+    while len(os.listdir(marks)) < 2:
+        time.sleep(0.05)
+    for batch in batches:
+        yield pa.RecordBatch.from_pydict({"path": [magicbyte.__file__], "pid": [os.getppid()], "rows": [batch.num_rows]})
+
+def read(batches):
+    if not second():
+        wait()
+    for number, batch in enumerate(batches):
+        yield batch.slice(0, batch.num_rows // 2)
+        if second():
+            stop()
+        yield batch.slice(batch.num_rows // 2)
+
+def write(batches):
+    if second():
+        stop_midway()
+    else:
+        wait()
+    for batch in batches:
+        for at in range(0, batch.num_rows, 100):
+            yield batch.slice(at, 100)
+    if second():
+        stop()
+
 spark = (SparkSession.builder.master(master).appName(job)
     .config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
     .config("spark.ui.enabled", "false").config("spark.executor.memory", "512m").config("spark.executor.cores", "1")
@@ -50,35 +104,51 @@ spark = (SparkSession.builder.master(master).appName(job)
     .config("spark.task.maxFailures", "8").getOrCreate())
 spark.sparkContext.setLogLevel("OFF")
 frame = spark.read.format("magicbyte").option("maxPartitionBytes", "16k").load(source)
-
-def where(batches):
-    import os, magicbyte, pyarrow as pa
-    for batch in batches:
-        yield pa.RecordBatch.from_pydict({"path": [magicbyte.__file__], "pid": [os.getppid()], "rows": [batch.num_rows]})
-
-def slow(batches):
-    import os
-    for batch in batches:
-        Path(marks, str(os.getppid())).touch()
-        time.sleep(0.4)
-        yield batch
-
-if job == "read":
-    found = frame.mapInArrow(where, "path string, pid long, rows long").collect()
-    print(json.dumps([row.asDict() for row in found]))
-else:
-    frame = frame.mapInArrow(slow, frame.schema)
-    frame.write.format("magicbyte").option("offsets", "keep").mode("append").save(out)
-    print(json.dumps("written"))
+if job == "where":
+    said = [row.asDict() for row in frame.mapInArrow(where, "path string, pid long, rows long").collect()]
+elif job == "read":
+    rows = frame.select("partition", "offset", "key").mapInArrow(read, "partition int, offset long, key binary")
+    said = [[row.partition, row.offset, row.key.decode()] for row in rows.collect()]
+elif job == "write":
+    rows = frame.mapInArrow(write, frame.schema)
+    rows.write.format("magicbyte").option("offsets", "keep").mode("append").save(out)
+    said = "written"
+print(json.dumps(said))
 spark.stop()
 """
 
 
 @dataclass
 class Cluster:
+    folder: Path
     master: str
-    workers: list[subprocess.Popen[bytes]]
     archive: Path
+    stack: contextlib.ExitStack
+    second: subprocess.Popen[bytes] | None = None
+
+    def worker(self, host: str) -> subprocess.Popen[bytes]:
+        """A worker that the master knows; one of that host that was there before is dead."""
+        shutil.rmtree(self.folder / f"work-{host}", ignore_errors=True)
+        own = ["--host", host, "-c", "1", "-m", "600m", "-d", str(self.folder / f"work-{host}"), "--webui-port", "0"]
+        daemon = spark_class(host, self.folder, "org.apache.spark.deploy.worker.Worker", *own, self.master)
+        process, log = self.stack.enter_context(daemon)
+        wait_for(log, "Successfully registered with master", process)
+        return process
+
+    def both(self) -> None:
+        """Sees to it that there is a second worker."""
+        if self.second is None:
+            self.second = self.worker("127.0.0.2")
+
+    def kill_second(self) -> None:
+        """As when its machine dies: the worker first, so that it starts no other executor."""
+        assert self.second is not None
+        every = [self.second.pid, *descendants(self.second.pid)]
+        assert len(every) > 2, "worker, executor, Python"
+        for pid in every:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.second = None
 
     def start(self, *arguments: str | Path, errors: IO[bytes]) -> subprocess.Popen[bytes]:
         """A job in a process of its own."""
@@ -94,17 +164,14 @@ def environment() -> dict[str, str]:
     }  # fmt: skip
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
-
-
 def packed(folder: Path) -> Path:
     """An archive that a worker can put on its path."""
     made = folder / "packed"
-    wheel = os.environ.get("MAGICBYTE_WHEEL")
-    if wheel:
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(made), wheel]
+    given = os.environ.get("MAGICBYTE_WHEEL")
+    if given:
+        # Of a directory, the newest.
+        wheel = max(Path(given).glob("*.whl"), key=os.path.getmtime) if Path(given).is_dir() else given
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(made), str(wheel)]
         subprocess.run(command, check=True)
     else:
         package = Path(mb.__file__).parent
@@ -117,10 +184,13 @@ def packed(folder: Path) -> Path:
     return Path(shutil.make_archive(str(folder / "packed"), "zip", made))
 
 
-def children(pid: int) -> list[int]:
-    found = []
-    for thread in Path(f"/proc/{pid}/task").iterdir():
-        found += [int(child) for child in (thread / "children").read_text().split()]
+def descendants(pid: int) -> list[int]:
+    """Processes that one started, and that these did; what ends meanwhile is left out."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            for child in (thread / "children").read_text().split():
+                found += [int(child), *descendants(int(child))]
     return found
 
 
@@ -132,7 +202,7 @@ def wait_for(file: Path, text: str, process: subprocess.Popen[bytes]) -> None:
 
 
 @contextlib.contextmanager
-def daemon(name: str, folder: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+def spark_class(name: str, folder: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
     """A process of Spark's, which ends with the block, and whatever it started."""
     log = folder / f"{name}.log"
     with log.open("wb") as output:
@@ -143,39 +213,24 @@ def daemon(name: str, folder: Path, *arguments: str) -> Iterator[tuple[subproces
         try:
             yield process, log
         finally:
-            for pid in (*children_if_any(process.pid), process.pid):
+            for pid in (process.pid, *descendants(process.pid)):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             process.wait()
 
 
-def children_if_any(pid: int) -> list[int]:
-    try:
-        return children(pid)
-    except OSError:
-        return []
-
-
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     folder = tmp_path_factory.mktemp("cluster")
-    port = free_port()
-    master = f"spark://127.0.0.1:{port}"
-    of_master = "org.apache.spark.deploy.master.Master"
+    own = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
     with contextlib.ExitStack() as stack:
-        process, log = stack.enter_context(
-            daemon("master", folder, of_master, "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0")
-        )
+        daemon = spark_class("master", folder, "org.apache.spark.deploy.master.Master", *own)
+        process, log = stack.enter_context(daemon)
         wait_for(log, "I have been elected leader", process)
-        workers = []
-        for host in ("127.0.0.1", "127.0.0.2"):
-            own = ["--host", host, "-c", "1", "-m", "600m", "-d", str(folder / f"work-{host}"), "--webui-port", "0"]
-            workers.append(
-                stack.enter_context(daemon(host, folder, "org.apache.spark.deploy.worker.Worker", *own, master))
-            )
-        for process, log in workers:
-            wait_for(log, "Successfully registered with master", process)
-        yield Cluster(master, [process for process, _ in workers], packed(folder))
+        [master] = set(re.findall(r"spark://127\.0\.0\.1:\d+", log.read_text()))
+        made = Cluster(folder, master, packed(folder), stack)
+        made.worker("127.0.0.1")
+        yield made
 
 
 @pytest.fixture(scope="module")
@@ -185,7 +240,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
         with mb.Writer(root / f"orders-{partition}", batch_size=2000, index_interval=4096) as writer:
             writer.write(
                 mb.ProducerRecord(
-                    "orders", b"%d-%d" % (partition, n), b"%d" % n, timestamp=n, headers=[("n", b"%d" % n)]
+                    "orders", b"%d-%d" % (partition, n % 1000), b"%d" % n, timestamp=n, headers=[("n", b"%d" % n)]
                 )
                 for n in range(RECORDS)
             )
@@ -193,43 +248,54 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def done(process: subprocess.Popen[bytes], errors: Path) -> Any:
-    output, _ = process.communicate(timeout=240)
+    output, _ = process.communicate(timeout=READY)
     assert process.returncode == 0, errors.read_text(errors="replace")[-4000:]
     return json.loads(output.decode().strip().splitlines()[-1])
 
 
 def test_executors_read_with_the_package_that_was_shipped(cluster: Cluster, source: Path, tmp_path: Path) -> None:
-    errors = tmp_path / "errors"
+    cluster.both()
+    errors, marks = tmp_path / "errors", tmp_path / "marks"
+    marks.mkdir()
     with errors.open("wb") as file:
-        found = done(cluster.start("read", source, "-", "-", errors=file), errors)
+        found = done(cluster.start("where", source, tmp_path, marks, errors=file), errors)
     assert sum(row["rows"] for row in found) == PARTITIONS * RECORDS
     assert {Path(row["path"]).parts[-3] for row in found} == {"packed"}
     assert all("work-127.0.0." in row["path"] for row in found)
     assert len({row["pid"] for row in found}) == 2, "both executors took part"
 
 
-def test_a_worker_that_is_killed_loses_and_doubles_nothing(cluster: Cluster, source: Path, tmp_path: Path) -> None:
-    out, marks, errors = tmp_path / "out", tmp_path / "marks", tmp_path / "errors"
+def killed(cluster: Cluster, job: str, source: Path, folder: Path) -> Any:
+    """What a job says whose second worker was killed in the midst of a task."""
+    cluster.both()
+    out, marks, errors = folder / "out", folder / "marks", folder / "errors"
     marks.mkdir()
     with errors.open("wb") as file:
-        job = cluster.start("write", source, out, marks, errors=file)
+        process = cluster.start(job, source, out, marks, errors=file)
         try:
             until = time.monotonic() + READY
-            while len(list(marks.iterdir())) < 2:
-                assert job.poll() is None and time.monotonic() < until, errors.read_text(errors="replace")[-4000:]
+            while not ((marks / "first").exists() and (marks / "stopped").exists()):
+                assert process.poll() is None and time.monotonic() < until, errors.read_text(errors="replace")[-4000:]
                 time.sleep(0.05)
-            time.sleep(0.5)
-            # In the midst of its tasks: the worker first, so that it starts no other executor, then that one.
-            worker = cluster.workers[1].pid
-            executors = children(worker)
-            assert executors and job.poll() is None
-            for pid in (worker, *executors):
-                os.kill(pid, signal.SIGKILL)
-            assert not list(out.glob("orders-*"))
-            assert done(job, errors) == "written"
+            # Nothing is there under a final name yet.
+            assert not list(out.glob("orders-[0-9]"))
+            cluster.kill_second()
+            (marks / "go").touch()
+            return done(process, errors)
         finally:
-            job.kill()
-            job.wait()
+            process.kill()
+            process.wait()
+
+
+def test_a_worker_is_killed_while_it_reads(cluster: Cluster, source: Path, tmp_path: Path) -> None:
+    said = killed(cluster, "read", source, tmp_path)
+    records = mb.Log(source).records()
+    assert sorted(said) == [[r.partition, r.offset, (r.key or b"").decode()] for r in records]
+
+
+def test_a_worker_is_killed_while_it_writes(cluster: Cluster, source: Path, tmp_path: Path) -> None:
+    assert killed(cluster, "write", source, tmp_path) == "written"
+    out = tmp_path / "out"
     for partition in range(PARTITIONS):
         columns = ["key", "value", "offset", "timestamp", "headers"]
         name = f"orders-{partition}"

@@ -101,6 +101,17 @@ def test_small_segments_share_a_task_and_large_ones_come_in_pieces(logs: Path) -
     assert len(small) == len(list(mb.Log(logs / "payments-0").records()))
 
 
+def test_as_many_tasks_as_are_asked_for(tmp_path: Path) -> None:
+    with mb.Writer(tmp_path / "t-0", batch_size=2000, index_interval=4096) as writer:
+        writer.write(mb.ProducerRecord("t", b"%04d" % n * 256, timestamp=n) for n in range(1200))
+    size = mb.Log(tmp_path).size
+    assert size > 1200 << 10
+    for asked, least, most in (("1", 1, 1), ("8", 8, 9), ("100000", size // (80 << 10), size // (64 << 10) + 1)):
+        one = source(tmp_path, minPartitions=asked)
+        assert least <= len(one.reader(schema=one.schema()).partitions()) <= most, asked
+    assert read(tmp_path, minPartitions="8") == read(tmp_path)
+
+
 def test_the_default_reader_takes_no_filters(logs: Path) -> None:
     """Spark refuses a reader that has pushFilters while its conf is off, which is the default."""
     reader = source(logs).reader(schema=schema_of(["offset"]))
@@ -119,6 +130,7 @@ def test_the_default_reader_takes_no_filters(logs: Path) -> None:
         ("checkCrc", "maybe", "true or false"),
         ("maxPartitionBytes", "many", "a number of bytes"),
         ("maxPartitionBytes", "0", "more than 0"),
+        ("minPartitions", "0", "above 0"),
         ("partition", "x", "a whole number"),
         ("format", "v9", "one of kafka, kip87"),
         ("mode", "LENIENT", "one of FAILFAST"),

@@ -47,7 +47,7 @@ def test_a_stream_follows_new_objects(spark: Any, s3: dict[str, Any], tmp_path: 
             frame.select("offset").writeStream.format("parquet").option("path", str(tmp_path / "out"))
             .option("checkpointLocation", str(tmp_path / "check")).trigger(availableNow=True).start()
         )  # fmt: skip
-        query.awaitTermination(60)
+        query.awaitTermination()
         return sorted(row[0] for row in spark.read.parquet(str(tmp_path / "out")).collect())
 
     put(0, 10)
