@@ -58,6 +58,7 @@ class Options:
     replicas: str | None = None
     findings: bool = False
     headers: tuple[Condition, ...] = ()
+    min_partitions: int | None = None
     storage: Mapping[str, Any] | None = None
 
     def reading(self) -> dict[str, Any]:
@@ -252,6 +253,7 @@ _PLAIN: dict[str, tuple[str, Callable[[str], Any]]] = {
     "checkCrc": ("check_crc", boolean),
     "control": ("control", boolean),
     "maxPartitionBytes": ("max_partition_bytes", positive_size),
+    "minPartitions": ("min_partitions", _above_zero),
     "pushdown": ("pushdown", boolean),
     "findings": ("findings", boolean),
     "maxOffsetsPerTrigger": ("max_offsets", _above_zero),

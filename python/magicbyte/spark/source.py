@@ -22,6 +22,9 @@ from .options import Options, parse
 from .pack import Pack, Piece, packed
 from .sink import BatchSink, StreamSink
 
+LEAST = 64 << 10
+"""Bytes of a task, below which more tasks bring nothing."""
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -68,7 +71,8 @@ class DataSource(datasource.DataSource):
     How to read:
         ``format``, ``mode``, ``checkCrc``, ``limits.record``, ``limits.batch``, ``limits.decompressed``,
         ``limits.headers``, ``maxPartitionBytes`` (128m: larger segments are cut between batches, smaller
-        ones share a task, where opening a file counts as 1m).
+        ones share a task, where opening a file counts as 1m), ``minPartitions`` (tasks, about so many or more: what
+        is large is cut smaller, to 64k at least).
 
     ``spark.readStream.format("magicbyte")`` follows a log that grows, to its last complete entry: new segments and new
     partitions too; with ``isolation=read_committed`` to its last stable offset. ``startingOffsets`` may be ``latest`` then;
@@ -191,12 +195,19 @@ class Reader(datasource.DataSourceReader):
         times = (self._wanted.timestamps.first, self._wanted.timestamps.end)
         states = "transactionstate" in (name.lower() for name, _ in self._fields)
         known = Known(states or self._settings.isolation == "read_committed", settled or {})
+        sizes = {segment.path: segment.size for log in opened for segment in log.segments}
+
+        def size_of(it: Stretch) -> int:
+            return (sizes[it.path] if it.end is None else it.end) - it.start
+
         target = self._settings.max_partition_bytes
+        if self._settings.min_partitions is not None:
+            whole = sum(size_of(it) for log in opened for it in log.stretches(chosen, times))
+            target = min(target, max(whole // self._settings.min_partitions, LEAST))
         found: list[Piece] = []
         for log in opened:
-            sizes = {segment.path: segment.size for segment in log.segments}
             for it in log.stretches(chosen, times, target):
-                size = (sizes[it.path] if it.end is None else it.end) - it.start
+                size = size_of(it)
                 if sizes[it.path]:
                     found.append(Piece(it, size, known.of(log, it)))
         found.sort(key=lambda piece: (piece.stretch.topic, piece.stretch.partition))
