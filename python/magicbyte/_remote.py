@@ -20,6 +20,8 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
+from ._extras import extra
+
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -60,10 +62,8 @@ def use(address: str, storage: Mapping[str, Any]) -> None:
 
 def system(address: str) -> tuple[Any, str]:
     """fsspec's file system of an address, and its own name of the path."""
-    try:
+    with extra("storage"):
         import fsspec
-    except ImportError:
-        raise ModuleNotFoundError(f"{address}: fsspec is not installed (pip install 'magicbyte[storage]')") from None
     options: dict[str, Any] = {}
     for begin in sorted(_storage, key=len):
         if address == begin or address.startswith(begin + "/"):

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 
 import magicbyte as mb
 from magicbyte import _conditions, _core
+from magicbyte._names import CODECS, TARGETS
 
-from making import CODECS, FORMATS, HEADERS, codecs
+from making import HEADERS, codecs
 
 
 def meets(record: mb.ConsumerRecord, conditions: list[_conditions.Condition]) -> bool:
@@ -39,7 +40,7 @@ wanted = st.lists(
 headers = st.lists(st.tuples(st.sampled_from(KEYS), st.sampled_from([b"", b"1", b"abcdef"])), max_size=3)
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", TARGETS)
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_every_way_to_read_chooses_the_same_records(format: str, data: st.DataObject) -> None:
