@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         __version__,
     )
     from ._report import Defect, Report
+    from .cleaning import Cleaned, CleanedPartition, Cleaning, clean
     from .conversion import Converted, convert, convert_file, detect, request_format
     from .encoding import encode, encode_arrow, encode_batch, encode_batches
     from .errors import CorruptRecordError, IllegalStateError, MagicbyteError, UnsupportedCodecError
@@ -35,6 +36,7 @@ _MODULES = {
     "_compare": "Difference Digest diff digest",
     "_core": "COLUMNS DEFAULT_COLUMNS ConsumerRecord Control Header Headers LedgerRow Limits Record RecordBatch Scan __version__",
     "_report": "Defect Report",
+    "cleaning": "Cleaned CleanedPartition Cleaning clean",
     "conversion": "Converted convert convert_file detect request_format",
     "encoding": "encode encode_arrow encode_batch encode_batches",
     "errors": "CorruptRecordError IllegalStateError MagicbyteError UnsupportedCodecError",
@@ -50,6 +52,9 @@ _HOME = {name: module for module, names in _MODULES.items() for name in names.sp
 __all__ = [
     "COLUMNS",
     "DEFAULT_COLUMNS",
+    "Cleaned",
+    "CleanedPartition",
+    "Cleaning",
     "ConsumerRecord",
     "Control",
     "Converted",
@@ -77,6 +82,7 @@ __all__ = [
     "UnsupportedCodecError",
     "Writer",
     "__version__",
+    "clean",
     "convert",
     "convert_file",
     "convert_partition",

@@ -24,6 +24,7 @@ COMMANDS = {
     "inspect": "What is in a log: segments, batches, codecs, header share, offsets, times.",
     "dump": "The records themselves, as text or JSON lines, headers and all.",
     "convert": "A log in another format: v0 to v3 and the drafts of KIP-82 and KIP-87.",
+    "clean": "The log cleaner: of each key the latest record, as a broker keeps it, into another directory.",
     "savings": "What the v3 proposal would save on a log, by topic, before and after compression.",
     "verify": "The strict pass: every defect by kind and place, and whether the log is sound.",
     "recover": "A clean copy of what is readable in a damaged log, and what is missing from it.",

@@ -5,6 +5,7 @@ pub mod arrow;
 pub mod batch;
 pub mod bytes;
 pub mod checksum;
+pub mod clean;
 pub mod codec;
 pub mod convert;
 pub mod detect;

@@ -4,6 +4,7 @@ mod arguments;
 mod attributes;
 mod batch;
 mod block;
+mod clean;
 mod columns_in;
 mod consumer_record;
 mod convert;
@@ -33,6 +34,8 @@ mod verify;
 mod _core {
     #[pymodule_export]
     use crate::batch::{Record, RecordBatch};
+    #[pymodule_export]
+    use crate::clean::Cleaner;
     #[pymodule_export]
     use crate::columns_in::ColumnEncoder;
     #[pymodule_export]

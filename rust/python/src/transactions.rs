@@ -128,7 +128,7 @@ fn index_of(path: &Path) -> Option<(PathBuf, Vec<u8>)> {
 pub(crate) struct Transactions(pub(crate) Arc<Lazy>);
 
 impl Transactions {
-    fn known(&self, py: Python<'_>) -> PyResult<Arc<Surveyed>> {
+    pub(crate) fn known(&self, py: Python<'_>) -> PyResult<Arc<Surveyed>> {
         Ok(crate::gate::detached(py, || self.0.get())??)
     }
 }

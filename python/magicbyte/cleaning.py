@@ -1,0 +1,470 @@
+"""The log cleaner: what a broker's compaction keeps of a log, written into another directory. The source is never touched."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from magicbyte import _core
+from magicbyte._aside import aside_name, flush_directory, replace_directory
+from magicbyte._layout import Segment, file_kind
+from magicbyte.errors import CorruptRecordError
+
+if TYPE_CHECKING:
+    from magicbyte.log import Log, Source
+
+__all__ = ["Cleaned", "CleanedPartition", "Cleaning", "clean", "clean_partition", "targets_of"]
+
+DAY = 86_400_000  # milliseconds
+NEVER = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaning:
+    """A broker's settings, under its names with ``_`` for ``.``; the defaults are Kafka's. Times are milliseconds.
+
+    Attributes:
+        now: the time of the cleaning, since 1970; None: the clock's.
+        delete_retention_ms: how long tombstones, and markers whose data is gone, stay from the first cleaning on that could
+            have dropped them; that one stamps the time into the batch (KIP-534).
+        min_compaction_lag_ms: segments with a younger record, and all behind the first of them, are not cleaned.
+        strategy: which record of a key wins: the highest ``offset``, ``timestamp``, or version in a ``header`` (KIP-280).
+        header: that header's name; its value is 8 bytes, big-endian, or ASCII digits. Without one a record ranks lowest.
+        segment_bytes, segment_index_bytes: small segments are joined up to these sizes.
+        index_interval_bytes: between two entries of an index.
+        producer_id_expiration_ms: a producer that was silent so long needs no batch any more to remember its sequences by.
+        retention_ms, retention_bytes: with these the policy is ``compact,delete``: oldest segments go whole, before
+            cleaning and after it. None: no limit.
+        dedupe_buffer_size: bytes of memory for keys, 24 for each (32 unless ``strategy`` is ``offset``). Where the keys do
+            not fit there are more passes over the log, and the outcome is the same.
+        clean_active: cleans the last segment, too. A broker never does; for a log that is not written any more.
+
+    ``max.compaction.lag.ms`` and ``min.cleanable.dirty.ratio`` tell a broker when to clean, not what to keep: a cleaning
+    that is asked for takes place.
+    """
+
+    now: int | None = None
+    delete_retention_ms: int = DAY
+    min_compaction_lag_ms: int = 0
+    strategy: Literal["offset", "timestamp", "header"] = "offset"
+    header: str = "version"
+    segment_bytes: int = 1 << 30
+    segment_index_bytes: int = 10 << 20
+    index_interval_bytes: int = 4096
+    producer_id_expiration_ms: int = DAY
+    retention_ms: int | None = None
+    retention_bytes: int | None = None
+    dedupe_buffer_size: int = 128 << 20
+    clean_active: bool = False
+
+    def __post_init__(self) -> None:
+        if self.strategy not in ("offset", "timestamp", "header"):
+            raise ValueError(f"strategy is offset, timestamp or header, not {self.strategy!r}")
+        for name in ("delete_retention_ms", "min_compaction_lag_ms", "segment_bytes", "dedupe_buffer_size"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} is not below 0")
+
+
+@dataclass(slots=True)
+class CleanedPartition:
+    """What was done to one partition.
+
+    Attributes:
+        counts: ``records`` read below ``bound`` and ``kept``; those that are gone: ``outranked`` (another one of the key
+            won), ``tombstones``, ``aborted``, ``without_key`` (a cleaner drops them); ``markers`` of transactions that are
+            gone; ``batches`` read, ``copied`` as they are, ``rebuilt``, ``emptied``, ``stamped`` with a delete horizon;
+            ``rounds``: how many tables of keys it took.
+        bound: the offset that was cleaned up to; what lies behind is copied.
+        bytes, written: of all ``.log`` files before and after.
+        segments, segments_written: their number.
+        deleted: segments that retention took.
+    """
+
+    topic: str
+    partition: int
+    directory: str
+    counts: Counter[str] = field(default_factory=Counter)
+    bound: int = 0
+    bytes: int = 0
+    written: int = 0
+    segments: int = 0
+    segments_written: int = 0
+    deleted: int = 0
+
+
+@dataclass(slots=True)
+class Cleaned:
+    """What was done: partition by partition, and in all.
+
+    Attributes:
+        uncleanable: partitions that are damaged, and the error of each; nothing was written for them.
+        seconds: how long it took.
+    """
+
+    partitions: list[CleanedPartition] = field(default_factory=list)
+    uncleanable: list[tuple[str, int, CorruptRecordError]] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def counts(self) -> Counter[str]:
+        """The sums."""
+        return sum((one.counts for one in self.partitions), Counter())
+
+    @property
+    def bytes(self) -> int:
+        """Of all ``.log`` files before."""
+        return sum(one.bytes for one in self.partitions)
+
+    @property
+    def written(self) -> int:
+        """And after."""
+        return sum(one.written for one in self.partitions)
+
+
+def clean(
+    source: Log | Source,
+    target: str | os.PathLike[str],
+    cleaning: Cleaning | None = None,
+    *,
+    format: str = "kafka",
+    limits: _core.Limits | None = None,
+    strict: bool = True,
+    progress: Callable[[int], object] | None = None,
+) -> Cleaned:
+    """Cleans a partition directory into the directory ``target``, or a directory of partitions into directories below it.
+
+    What stands in a target directory is replaced, as a whole and when all of it is written. Memory: a batch,
+    ``dedupe_buffer_size``, and 8 to 50 bytes for each open transaction and active producer. ``progress`` is told the bytes
+    read so far; in all they are at least twice the size of what is cleaned.
+
+    Raises:
+        CorruptRecordError: a damaged segment. A cleaner must not guess: its partition is not written, as a broker leaves
+            it uncleaned. ``recover`` makes a sound copy. Unless ``strict``, the others are cleaned, and the error
+            stands in ``uncleanable``.
+        ValueError: source and target are the same, or one holds the other.
+        OSError: as the system gives it.
+    """
+    from magicbyte.log import Log
+
+    log = source if isinstance(source, Log) else Log(source, format=format, limits=limits)
+    cleaning = _timed(cleaning or Cleaning())
+    began = time.monotonic()
+    done = Cleaned()
+    behind = 0
+
+    def told(count: int) -> None:
+        nonlocal behind
+        behind += count
+        if progress is not None:
+            progress(behind)
+
+    for segments, directory in targets_of(log, target):
+        try:
+            done.partitions.append(
+                clean_partition(segments, directory, cleaning, format=log.format, limits=limits, progress=told)
+            )
+        except CorruptRecordError as error:
+            if strict:
+                raise
+            done.uncleanable.append((segments[0].topic, segments[0].partition, error))
+    done.seconds = time.monotonic() - began
+    return done
+
+
+def _timed(cleaning: Cleaning) -> Cleaning:
+    """With the time of the cleaning, the same for all partitions."""
+    return cleaning if cleaning.now is not None else replace(cleaning, now=time.time_ns() // 1_000_000)
+
+
+def targets_of(log: Log, target: str | os.PathLike[str]) -> list[tuple[list[Segment], Path]]:
+    """Each partition of a log, and the directory that it goes to."""
+    groups = [list(group) for _, group in groupby(log.segments, lambda it: (it.topic, it.partition))]
+    if any(not segment.path for segment in log.segments):
+        raise ValueError("bytes in hand are no segments of a directory")
+    pairs = []
+    for segments in groups:
+        own = Path(os.path.realpath(segments[0].path)).parent
+        directory = Path(target) if log.single else Path(target) / Path(segments[0].path).absolute().parent.name
+        real = Path(os.path.realpath(directory))
+        if real == own or own in real.parents or real in own.parents:
+            raise ValueError(f"{directory} is the source, or lies in it, or holds it: the source is never written to")
+        pairs.append((segments, directory))
+    return pairs
+
+
+def clean_partition(
+    segments: Sequence[Segment],
+    directory: str | os.PathLike[str],
+    cleaning: Cleaning,
+    *,
+    format: str = "kafka",
+    limits: _core.Limits | None = None,
+    progress: Callable[[int], object] | None = None,
+) -> CleanedPartition:
+    """``clean`` for the segments of one partition, in order. ``progress`` is told how many bytes more were read."""
+    cleaning = _timed(cleaning)
+    directory = Path(directory)
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    made = aside_name(directory)
+    made.mkdir()
+    try:
+        work = _Partition(list(segments), made, cleaning, format, limits, progress or (lambda count: None))
+        done = work.run()
+        replace_directory(made, directory)
+    except BaseException:
+        shutil.rmtree(made, ignore_errors=True)
+        raise
+    done.directory = str(directory)
+    return done
+
+
+@dataclass(slots=True)
+class _Looked:
+    """A segment, and what its headers say."""
+
+    segment: Segment
+    records: int
+    newest: int  # milliseconds, -1 for none
+    base: int
+    modified: int  # milliseconds
+    index_size: int
+    time_index_size: int
+
+    @property
+    def largest(self) -> int:
+        """What retention goes by: the largest timestamp, the file's time where there is none."""
+        return self.newest if self.newest >= 0 else self.modified
+
+
+class _Partition:
+    """Cleans one partition into a directory that nobody sees yet."""
+
+    def __init__(
+        self,
+        segments: list[Segment],
+        made: Path,
+        cleaning: Cleaning,
+        format: str,
+        limits: _core.Limits | None,
+        progress: Callable[[int], object],
+    ) -> None:
+        self.segments, self.made, self.cleaning, self.progress = segments, made, cleaning, progress
+        self.now = cleaning.now or 0
+        parts = [_core.Part(segment.path, segment.topic, segment.partition) for segment in segments]
+        transactions = _core.Transactions(parts, format=format, limits=limits)
+        self.stable = transactions.last_stable_offset
+        self.core = _core.Cleaner(
+            transactions, strategy=cleaning.strategy, header=cleaning.header, format=format, limits=limits
+        )
+        self.end = 0  # the offset behind the log's last
+
+    def run(self) -> CleanedPartition:
+        first = self.segments[0]
+        done = CleanedPartition(first.topic, first.partition, "")
+        looked = [self._look(segment) for segment in self.segments]
+        done.bytes = sum(one.segment.size for one in looked)
+        done.segments = len(looked)
+        left = self._retained([(one.largest, one.segment.size) for one in looked])
+        done.deleted, looked = len(looked) - len(left), looked[len(looked) - len(left) :]
+        bound, dirty = self._bound(looked)
+        done.bound = bound
+        self._find_latest(dirty)
+        kept = [self._write(group) for group in self._groups(dirty, bound)]
+        done.counts = Counter(self.core.counts())
+        behind = looked[len(dirty) :]
+        sizes = [(largest, size) for _, largest, size in kept] + [(one.largest, one.segment.size) for one in behind]
+        gone = len(sizes) - len(self._retained(sizes))
+        for base, _, _ in kept[:gone]:
+            for suffix in ("log", "index", "timeindex", "txnindex"):
+                (self.made / f"{base:020d}.{suffix}").unlink(missing_ok=True)
+        done.deleted += gone
+        done.written = sum(size for _, size in sizes[gone:])
+        done.segments_written = len(sizes) - gone
+        names = {base for base, _, _ in kept[gone:]} | {one.base for one in behind}
+        self._copy(behind, names)
+        return done
+
+    def _look(self, segment: Segment) -> _Looked:
+        records, newest, first, last = self.core.survey(segment.path)
+        self.end = max(self.end, last + 1, segment.base_offset)
+        beside = Path(segment.path)
+        return _Looked(
+            segment,
+            records,
+            newest,
+            segment.base_offset if segment.base_offset >= 0 else max(first, 0),
+            os.stat(segment.path).st_mtime_ns // 1_000_000,
+            _size(beside.with_suffix(".index")),
+            _size(beside.with_suffix(".timeindex")),
+        )
+
+    def _retained(self, sizes: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """What retention leaves of (largest timestamp, size); the active segment always stays."""
+        keep = sizes
+        limit = self.cleaning.retention_ms
+        while limit is not None and limit >= 0 and len(keep) > 1 and self.now - keep[0][0] > limit:
+            keep = keep[1:]
+        most = self.cleaning.retention_bytes
+        while most is not None and most >= 0 and len(keep) > 1 and sum(size for _, size in keep[1:]) >= most:
+            keep = keep[1:]
+        return keep
+
+    def _bound(self, looked: list[_Looked]) -> tuple[int, list[_Looked]]:
+        """The offset that is not cleaned any more, and the segments wholly below it."""
+        bound = self.end if self.cleaning.clean_active else looked[-1].base
+        if self.stable is not None:
+            bound = min(bound, self.stable)
+        if self.cleaning.min_compaction_lag_ms > 0:
+            young = (one.base for one in looked if one.newest > self.now - self.cleaning.min_compaction_lag_ms)
+            bound = min(bound, next(young, bound))
+        ends = [one.base for one in looked[1:]] + [self.end]
+        if not self.cleaning.clean_active:
+            ends.pop()
+        return bound, looked[: sum(end <= bound for end in ends)]
+
+    def _find_latest(self, dirty: list[_Looked]) -> None:
+        core, cleaning = self.core, self.cleaning
+        core.start(
+            now=self.now,
+            delete_retention=cleaning.delete_retention_ms,
+            producer_expiration=cleaning.producer_id_expiration_ms,
+            high_watermark=self.end,
+            expected=sum(one.records for one in dirty),
+            memory=cleaning.dedupe_buffer_size,
+        )
+        while True:
+            self._pass(dirty, core.map)
+            if core.is_mapped():
+                break
+            self._pass(dirty, core.mark)
+            if not core.goes_on():
+                break
+        core.write_from_here()
+
+    def _pass(self, dirty: list[_Looked], step: Callable[[], tuple[int, bool]]) -> None:
+        for one in dirty:
+            self.core.open(one.segment.path)
+            before, ended = 0, False
+            while not ended:
+                position, ended = step()
+                self.progress(position - before)
+                before = position
+
+    def _groups(self, dirty: list[_Looked], bound: int) -> list[list[_Looked]]:
+        """Segments that become one, by their sizes before cleaning."""
+        groups: list[list[_Looked]] = []
+        for number, one in enumerate(dirty):
+            last = (dirty[number + 1].base if number + 1 < len(dirty) else bound) - 1
+            if groups:
+                group = [*groups[-1], one]
+                fits = (
+                    sum(it.segment.size for it in group) <= self.cleaning.segment_bytes
+                    and sum(it.index_size for it in group) <= self.cleaning.segment_index_bytes
+                    and sum(it.time_index_size for it in group) <= self.cleaning.segment_index_bytes
+                    and (one.segment.size == 0 or last - group[0].base < 1 << 31)
+                )
+                if fits:
+                    groups[-1] = group
+                    continue
+            groups.append([one])
+        return groups
+
+    def _write(self, group: list[_Looked]) -> tuple[int, int, int]:
+        """Writes the segment that a group becomes: base offset, what retention goes by, size."""
+        core = self.core
+        base, modified = group[0].base, group[-1].modified
+        horizon = self._legacy_horizon()
+        core.target(base, self.cleaning.index_interval_bytes)
+        path = self.made / f"{base:020d}.log"
+        with path.open("wb") as file:
+            for one in group:
+                core.open(one.segment.path)
+                before, ended = 0, False
+                while not ended:
+                    data, position, ended = core.write(one.modified > horizon)
+                    file.write(data)
+                    self.progress(position - before)
+                    before = position
+            file.flush()
+            os.fsync(file.fileno())
+            size = file.tell()
+        # As a broker does: retention goes by it where a segment has no timestamp.
+        os.utime(path, ns=(modified * 1_000_000, modified * 1_000_000))
+        index, times, transactions, newest = core.close_target()
+        _put(path.with_suffix(".index"), index)
+        _put(path.with_suffix(".timeindex"), times)
+        if transactions:
+            _put(path.with_suffix(".txnindex"), transactions)
+        return base, newest if newest >= 0 else modified, size
+
+    def _legacy_horizon(self) -> int:
+        """Message sets have no delete horizon of their own: their tombstones go with segments whose file is older than the
+        last cleaned one by ``delete.retention.ms``. Which one that is, the broker's checkpoint tells; without it none goes."""
+        own = Path(self.segments[0].path).absolute().parent
+        first_dirty = _checkpoint(own.parent / "cleaner-offset-checkpoint", own.name)
+        clean = [one for one in self.segments if 0 <= one.base_offset < first_dirty]
+        if not clean:
+            return 0
+        return os.stat(clean[-1].path).st_mtime_ns // 1_000_000 - self.cleaning.delete_retention_ms
+
+    def _copy(self, behind: list[_Looked], bases: set[int]) -> None:
+        """What was not cleaned, with what stands beside it; snapshots of the segments that stay; epochs, the topic's id."""
+        for one in behind:
+            path = Path(one.segment.path)
+            _copied(path, self.made / f"{one.base:020d}.log")
+            self.progress(one.segment.size)
+            for suffix in (".index", ".timeindex", ".txnindex"):
+                if path.with_suffix(suffix).is_file():
+                    _copied(path.with_suffix(suffix), self.made / f"{one.base:020d}{suffix}")
+        directory = Path(self.segments[0].path).absolute().parent
+        last = max(bases, default=0)
+        for path in sorted(directory.iterdir()):
+            kind, offset, _ = file_kind(path.name)
+            snapshot = kind == "snapshot" and offset is not None and (offset in bases or offset > last)
+            if (snapshot or kind in ("leader-epoch-checkpoint", "partition.metadata")) and path.is_file():
+                _copied(path, self.made / path.name)
+        flush_directory(self.made)
+
+
+def _checkpoint(path: Path, name: str) -> int:
+    """A partition's offset in a broker's checkpoint file; 0 where there is none."""
+    try:
+        lines = path.read_text("utf-8").splitlines()[2:]
+    except (OSError, UnicodeDecodeError):
+        return 0
+    for line in lines:
+        topic, _, rest = line.partition(" ")
+        partition, _, offset = rest.partition(" ")
+        if f"{topic}-{partition}" == name and offset.isdecimal():
+            return int(offset)
+    return 0
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _put(path: Path, data: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _copied(source: Path, target: Path) -> None:
+    shutil.copy2(source, target)
+    handle = os.open(target, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
