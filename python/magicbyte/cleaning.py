@@ -385,7 +385,7 @@ class _Partition:
         path = self.made / f"{base:020d}.log"
         with path.open("wb") as file:
             for one in group:
-                core.open(one.segment.path)
+                core.open(one.segment.path, _bytes(Path(one.segment.path).with_suffix(".txnindex")))
                 before, ended = 0, False
                 while not ended:
                     data, position, ended = core.write(one.modified > horizon)
@@ -452,6 +452,10 @@ def _size(path: Path) -> int:
         return path.stat().st_size
     except FileNotFoundError:
         return 0
+
+
+def _bytes(path: Path) -> bytes:
+    return path.read_bytes() if path.is_file() else b""
 
 
 def _put(path: Path, data: bytes) -> None:

@@ -5,25 +5,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use magicbyte::clean::{Active, Cleaner as Core, Latest, Policy, Strategy};
 use magicbyte::log::Options;
-use magicbyte::segment::{Producers, SegmentWriter};
-use magicbyte::{ConvertError, Entries, Entry, Flaw, Head, Log, Next};
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use magicbyte::segment::Producers;
+use magicbyte::{ConvertError, Entries, Entry, Head, Next};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::{PyBytes, PyDict};
 
 use crate::arguments;
-use crate::block::Bytestream;
-use crate::encode::refused;
 use crate::error::Failure;
 use crate::gate::detached;
 use crate::hops::Hops;
 use crate::part::Limits;
+use crate::steps::{Closed, PIECE, Reading, Stop, Target, ended, out_of_turn};
 use crate::transactions::Transactions;
 
-/// Bytes of input, or of output, after which a step ends.
-const STEP: u64 = 16 << 20;
-const PIECE: usize = 4 << 20;
 /// Batches up to this size are read whole by the survey.
 const SMALL: usize = 128;
 
@@ -41,27 +37,8 @@ struct State {
     producers: Producers,
     /// As of the entry that is being written.
     followed: Producers,
-    entries: Option<(Entries<Bytestream>, PathBuf)>,
-    target: Option<SegmentWriter>,
-    /// The largest timestamp that was written to it, −1 for none.
-    newest: i64,
-}
-
-type Closed<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>, i64);
-
-/// Why a step ended.
-enum Stop {
-    Read(Failure),
-    Write(PyErr),
-}
-
-impl From<Stop> for PyErr {
-    fn from(stop: Stop) -> Self {
-        match stop {
-            Stop::Read(failure) => failure.into(),
-            Stop::Write(error) => error,
-        }
-    }
+    reading: Reading,
+    target: Option<Target>,
 }
 
 /// Cleans one partition: `survey` of each segment; `start`; passes of `open` and `map`, perhaps `mark`, over those below the
@@ -73,10 +50,6 @@ pub(crate) struct Cleaner {
     transactions: Arc<magicbyte::Transactions>,
     state: Mutex<State>,
     policy: Mutex<Option<(Policy, i64)>>,
-}
-
-fn out_of_turn() -> PyErr {
-    PyRuntimeError::new_err("the passes of a cleaning are out of order, or one of them failed")
 }
 
 /// Records at most, the largest timestamp, the first and the last offset; −1 for none.
@@ -127,42 +100,23 @@ impl Cleaner {
         self.state.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Shows entries until so much is done; whether the segment ended, and where it stands.
-    fn each(
+    /// A step over the segment that is open. After an error nothing goes on.
+    fn step(
         &self,
         state: &mut State,
-        mut show: impl FnMut(&mut Stage, &mut Producers, &Entry<'_>) -> Result<bool, ConvertError>,
+        mut show: impl FnMut(&mut Latest, &Entry<'_>) -> Result<(), ConvertError>,
     ) -> Result<(u64, bool), Stop> {
-        let Some((entries, path)) = &mut state.entries else { return Err(Stop::Write(out_of_turn())) };
-        let at: Arc<std::path::Path> = path.as_path().into();
-        let begun = entries.position();
-        loop {
-            let said = match entries.next() {
-                Ok(Next::Entry(entry)) => show(&mut state.stage, &mut state.followed, &entry),
-                // A segment may have been given its full size before it was written.
-                Ok(Next::Damage(damage)) if matches!(damage.flaw, Flaw::ZeroTail { .. }) => Ok(true),
-                Ok(Next::Damage(damage)) => Err(damage.error().into()),
-                Ok(Next::End) => {
-                    let position = entries.position();
-                    state.entries = None;
-                    return Ok((position, true));
-                }
-                Err(error) => Err(error.into()),
-            };
-            let stop = match said {
-                Ok(more) if more && entries.position() - begun < STEP => continue,
-                Ok(_) => return Ok((entries.position(), false)),
-                Err(ConvertError::Read(error)) => Stop::Read(Failure::corrupt(error, Some(at))),
-                Err(ConvertError::Io(error)) => Stop::Read(Failure { error: error.into(), path: Some(at) }),
-                Err(ConvertError::Write { position, error }) => {
-                    Stop::Write(refused(&format!("{}: entry at byte {position}: ", at.display()), error))
-                }
-                Err(other) => Stop::Write(PyValueError::new_err(other.to_string())),
-            };
+        let Stage::Latest(latest) = &mut state.stage else { return Err(Stop::Write(out_of_turn())) };
+        let done = state.reading.each(|entry, _| {
+            if Core::counts_for_keys(&self.transactions, &entry.head) {
+                show(latest, entry)?;
+            }
+            Ok(true)
+        });
+        if done.is_err() {
             state.stage = Stage::Broken;
-            state.entries = None;
-            return Err(stop);
         }
+        done
     }
 }
 
@@ -192,9 +146,8 @@ impl Cleaner {
             stage: Stage::Survey,
             producers: Producers::new(),
             followed: Producers::new(),
-            entries: None,
+            reading: Reading::default(),
             target: None,
-            newest: -1,
         };
         Ok(Self {
             options: arguments::options(format, true, "FAILFAST", limits)?,
@@ -236,31 +189,17 @@ impl Cleaner {
         Ok(())
     }
 
-    /// The segment that the next steps read.
-    fn open(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        let mut state = self.lock(py);
-        let failed =
-            |error: std::io::Error| Failure { error: error.into(), path: Some(path.as_path().into()) };
-        let source = Bytestream::open(&path, 0, None, false).map_err(failed)?;
-        let options = Options { preallocated: true, ..self.options };
-        state.entries = Some((Entries::new(source, options, 0), path));
-        Ok(())
+    /// The segment that the next steps read. `aborted`: the bytes of its `.txnindex`; what of them is broken is left out.
+    #[pyo3(signature = (path, aborted=None))]
+    fn open(&self, py: Python<'_>, path: PathBuf, aborted: Option<&[u8]>) -> PyResult<()> {
+        self.lock(py).reading.open(path, aborted, self.options)
     }
 
     /// A step of the pass that takes keys in: (byte position, whether the segment ended).
     fn map(&self, py: Python<'_>) -> PyResult<(u64, bool)> {
         let mut state = self.lock(py);
         let state = &mut *state;
-        let step = || {
-            self.each(state, |stage, _, entry| {
-                let Stage::Latest(latest) = stage else { return Ok(false) };
-                if Core::counts_for_keys(&self.transactions, &entry.head) {
-                    latest.map(entry)?;
-                }
-                Ok(true)
-            })
-        };
-        Ok(detached(py, step)??)
+        Ok(detached(py, || self.step(state, |latest, entry| Ok(latest.map(entry)?)))??)
     }
 
     /// Ends that pass: whether all keys were taken in. If not, a pass of `mark` comes.
@@ -275,16 +214,7 @@ impl Cleaner {
     fn mark(&self, py: Python<'_>) -> PyResult<(u64, bool)> {
         let mut state = self.lock(py);
         let state = &mut *state;
-        let step = || {
-            self.each(state, |stage, _, entry| {
-                let Stage::Latest(latest) = stage else { return Ok(false) };
-                if Core::counts_for_keys(&self.transactions, &entry.head) {
-                    latest.mark(entry)?;
-                }
-                Ok(true)
-            })
-        };
-        Ok(detached(py, step)??)
+        Ok(detached(py, || self.step(state, |latest, entry| Ok(latest.mark(entry)?)))??)
     }
 
     /// Ends that pass: whether another one of `map` is needed, for the keys that did not fit.
@@ -311,54 +241,39 @@ impl Cleaner {
 
     /// Begins a new segment.
     fn target(&self, py: Python<'_>, base_offset: i64, index_interval: u64) {
-        let mut state = self.lock(py);
-        state.target = Some(SegmentWriter::with_interval(base_offset, index_interval));
-        state.newest = -1;
+        self.lock(py).target = Some(Target::new(base_offset, index_interval, self.options));
     }
 
     /// A step of the writing: (bytes, byte position, whether the segment ended).
-    fn write<'py>(
-        &self,
-        py: Python<'py>,
-        keep_deletes: bool,
-    ) -> PyResult<(Bound<'py, PyBytes>, u64, bool)> {
+    fn write<'py>(&self, py: Python<'py>, keep_deletes: bool) -> PyResult<(Bound<'py, PyBytes>, u64, bool)> {
         let mut state = self.lock(py);
         let state = &mut *state;
-        let mut target = state.target.take().ok_or_else(out_of_turn)?;
-        let (mut out, mut newest) = (Vec::new(), state.newest);
-        // Our own bytes: their checksums were compared, or written, just now.
-        let own = Options { check_crc: false, ..self.options };
+        let State { stage: Stage::Write(core), reading, followed, target: Some(target), .. } = state else {
+            return Err(out_of_turn());
+        };
+        let mut out = Vec::new();
         let step = || {
-            self.each(state, |stage, followed, entry| {
-                let Stage::Write(core) = stage else { return Ok(false) };
-                let ended = followed.append(entry)?;
+            reading.each(|entry, known| {
+                let aborted = ended(followed, entry, known)?;
                 let start = out.len();
                 let aborts = core.entry(entry, keep_deletes, &mut out)?;
-                for written in Log::new(&out[start..], own) {
-                    let written = written.map_err(|damage| damage.error())?;
-                    newest = newest.max(written.head.max_timestamp);
-                    target.append(&written, ended.as_ref().filter(|_| aborts))?;
-                }
+                target.follow(&out[start..], aborted.as_ref().filter(|_| aborts))?;
                 Ok(out.len() < PIECE)
             })
         };
-        let (position, ended) = detached(py, step)??;
-        (state.target, state.newest) = (Some(target), newest);
-        Ok((PyBytes::new(py, &out), position, ended))
+        match detached(py, step)? {
+            Ok((position, ended)) => Ok((PyBytes::new(py, &out), position, ended)),
+            Err(stop) => {
+                state.stage = Stage::Broken;
+                Err(stop.into())
+            }
+        }
     }
 
     /// Ends the segment: its `.index`, `.timeindex` and `.txnindex` (empty: there should be none), and the largest timestamp.
     fn close_target<'py>(&self, py: Python<'py>) -> PyResult<Closed<'py>> {
-        let mut state = self.lock(py);
-        let target = state.target.take().ok_or_else(out_of_turn)?;
-        let indexes = target.finish().map_err(|error| Failure::corrupt(error, None))?;
-        let bytes = |bytes: &[u8]| PyBytes::new(py, bytes);
-        Ok((
-            bytes(&indexes.offset_index),
-            bytes(&indexes.time_index),
-            bytes(&indexes.transaction_index),
-            state.newest,
-        ))
+        let target = self.lock(py).target.take().ok_or_else(out_of_turn)?;
+        target.close(py)
     }
 
     /// What was done so far, by name.

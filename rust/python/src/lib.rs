@@ -22,10 +22,12 @@ mod new_batch;
 mod opened;
 mod part;
 mod reader;
+mod rewrite;
 mod scan;
 mod segment;
 mod segment_writer;
 mod slots;
+mod steps;
 mod transactions;
 mod verify;
 
@@ -52,6 +54,8 @@ mod _core {
     use crate::part::{Limits, Part};
     #[pymodule_export]
     use crate::reader::Reader;
+    #[pymodule_export]
+    use crate::rewrite::Rewriter;
     #[pymodule_export]
     use crate::scan::Scan;
     #[pymodule_export]

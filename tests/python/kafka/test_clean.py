@@ -73,6 +73,8 @@ def passes(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     java = JavaTransactor(broker.bootstrap)
     plain = Sender(broker.bootstrap, **SMALL_BATCHES)
     write(broker, topic, java, compact=False)
+    # The open transaction, and not the active segment, is what the first cleaning ends at.
+    plain.send(topic, updates(400, keys=9, seed=0, prefix="plain"))
     found = [cleaned(broker, topic, root, 0)]
     java.ask("commit", f"{topic}-second")
     for number in (1, 2):
@@ -90,11 +92,12 @@ def records(directory: Path) -> list[tuple[Any, ...]]:
 
 
 def batches(directory: Path) -> list[tuple[Any, ...]]:
-    """All that a batch says, but for the time at which a delete horizon was stamped."""
+    """All that a batch says, but for the time at which a delete horizon was stamped, and how well codecs compress."""
     return [
         (
             b.base_offset, b.last_offset, b.count, b.codec, b.producer_id, b.producer_epoch, b.base_sequence,
             b.control, b.transactional, b.max_timestamp, b.delete_horizon, b.partition_leader_epoch,
+            b.raw if b.codec == "none" and not b.delete_horizon else None,
         )
         for b in mb.Log(directory).batches()
     ]  # fmt: skip
@@ -105,8 +108,8 @@ def test_what_stays_is_what_a_broker_keeps(passes: list[Pass], number: int) -> N
     one = passes[number]
     assert records(one.ours) == records(one.brokers)
     assert batches(one.ours) == batches(one.brokers)
-    sizes = [{path.name: path.stat().st_size for path in it.glob("*.log")} for it in (one.ours, one.brokers)]
-    assert sizes[0] == sizes[1]
+    names = [{path.name for path in it.iterdir() if path.suffix != ".snapshot"} for it in (one.ours, one.brokers)]
+    assert names[0] == names[1]
     counts = one.done.counts
     assert counts["records"] == counts["kept"] + sum(
         counts[name] for name in ("outranked", "tombstones", "aborted", "without_key")
@@ -132,7 +135,9 @@ def test_the_outcome_does_not_depend_on_the_memory(passes: list[Pass], number: i
     assert batches(tmp_path / "cleaned-0") == batches(passes[number].brokers)
 
 
-def test_what_is_written_is_sound_and_the_source_is_as_it_was(passes: list[Pass]) -> None:
+def test_what_is_written_is_as_sound_as_what_a_broker_writes(passes: list[Pass]) -> None:
     for one in passes:
-        assert not mb.Log(one.ours).verify().errors
-        assert not mb.Log(one.given).verify().errors
+        ours, brokers = (mb.Log(it).verify() for it in (one.ours, one.brokers))
+        assert [(d.kind, d.severity, d.message) for d in ours.defects] == [
+            (d.kind, d.severity, d.message) for d in brokers.defects
+        ]

@@ -4,10 +4,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::latest::Latest;
+use super::rewrite::{again, put};
 use crate::batch::control::{Control, ControlType};
 use crate::codec::{Buffer, Codec, Decompressor};
 use crate::convert::ConvertError;
-use crate::encode::{Encoder, Open};
+use crate::encode::Encoder;
 use crate::entry::Entry;
 use crate::format::Family;
 use crate::head::{Head, TimestampType};
@@ -235,7 +236,8 @@ impl Cleaner {
         let over = head.delete_horizon().is_some_and(|horizon| horizon <= self.policy.now);
         Look {
             discard: if head.is_control() { lonely_marker && over } else { aborted },
-            keep_empty: self.active.has(head) || head.last_offset.wrapping_add(1) == self.policy.high_watermark,
+            keep_empty: self.active.has(head)
+                || head.last_offset.wrapping_add(1) == self.policy.high_watermark,
             lonely_marker,
             aborted,
         }
@@ -301,18 +303,8 @@ impl Cleaner {
         kept: &[NewRecord<'_>],
         out: &mut Vec<u8>,
     ) -> Result<(), ConvertError> {
-        let encoder = &mut self.state.encoder;
         let write = |error| ConvertError::Write { position: entry.position, error };
-        let start = out.len();
-        let mut open = Open::new(entry.head.format, fields.clone(), true, encoder, out).map_err(write)?;
-        for record in kept {
-            if let Err(error) = open.push(record, encoder, out) {
-                out.truncate(start);
-                return Err(write(error));
-            }
-        }
-        open.finish(encoder, out).map_err(write)?;
-        Ok(())
+        put(&entry.head, fields, kept, &mut self.state.encoder, out).map_err(write)
     }
 }
 
@@ -321,7 +313,7 @@ fn is(marker: Option<Control>, what: ControlType) -> bool {
 }
 
 /// The fields of a batch that is written again.
-fn fields(head: &Head, horizon: Option<i64>) -> BatchFields {
+pub(super) fn fields(head: &Head, horizon: Option<i64>) -> BatchFields {
     let batch = head.format.traits().family == Family::Batch;
     let append_time = head.timestamp_type == TimestampType::LogAppendTime;
     BatchFields {
@@ -344,7 +336,7 @@ fn fields(head: &Head, horizon: Option<i64>) -> BatchFields {
 }
 
 /// Those of a batch of which only the header stays.
-fn empty(head: &Head) -> BatchFields {
+pub(super) fn empty(head: &Head) -> BatchFields {
     BatchFields {
         codec: Codec::None,
         base_timestamp: Some(-1),
@@ -408,13 +400,7 @@ impl<'b> Sink<'b> for Found<'_, '_, 'b> {
             self.all = false;
             return false;
         }
-        let message = self.head.count.is_none();
-        self.kept.push(NewRecord {
-            // Stored as a consumer sees it, so that the batch's append time goes on to hold for all of its records.
-            timestamp: record.effective_timestamp(self.head),
-            attributes: if message { 0 } else { record.attributes },
-            ..NewRecord::from(record)
-        });
+        self.kept.push(again(self.head, record));
         false
     }
 

@@ -194,11 +194,7 @@ impl Latest {
         }
     }
 
-    fn each(
-        &mut self,
-        entry: &Entry<'_>,
-        take: impl Fn(&mut Self, &Head, &Record<'_>),
-    ) -> Result<()> {
+    fn each(&mut self, entry: &Entry<'_>, take: impl Fn(&mut Self, &Head, &Record<'_>)) -> Result<()> {
         let limits = self.limits;
         let mut buffer = std::mem::take(&mut self.buffer);
         let opened = entry.open(&mut self.decompressor, &limits, &mut buffer);

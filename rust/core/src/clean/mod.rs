@@ -18,9 +18,11 @@
 mod cleaner;
 mod keys;
 mod latest;
+mod rewrite;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)] // A test may panic.
 mod tests;
 
 pub use cleaner::{Active, Cleaner, Counts, Policy};
 pub use latest::{Latest, Strategy};
+pub use rewrite::{Rewriter, Rewritten, Verdict};

@@ -23,7 +23,8 @@ type Given = (u8, Option<u8>, Option<i64>);
 fn log(format: Format, batches: &[Vec<Given>]) -> Vec<u8> {
     let (mut out, mut offset) = (Vec::new(), 0);
     for batch in batches {
-        let bytes: Vec<_> = batch.iter().map(|it| (it.2.map(i64::to_be_bytes), [it.0], it.1.map(|v| [v]))).collect();
+        let bytes: Vec<_> =
+            batch.iter().map(|it| (it.2.map(i64::to_be_bytes), [it.0], it.1.map(|v| [v]))).collect();
         let headers: Vec<_> = bytes
             .iter()
             .map(|it| it.0.as_ref().map(|v| Header { key: b"version", value: Some(v.as_slice()) }))
@@ -123,7 +124,10 @@ fn a_tombstone_is_stamped_once_and_goes_when_its_time_is_over() {
     let bytes = log(Format::V2, &[vec![(1, Some(1), None), (1, None, None)], vec![(2, Some(2), None)]]);
     let (first, _) = clean(&bytes, Format::V2, Strategy::Offset, 1 << 10, NOW);
     let heads: Vec<_> = Log::new(&first, options(Format::V2)).map(|entry| entry.unwrap().head).collect();
-    assert_eq!((heads[0].delete_horizon(), heads[0].base_offset, heads[0].last_offset), (Some(NOW + 5), 0, 1));
+    assert_eq!(
+        (heads[0].delete_horizon(), heads[0].base_offset, heads[0].last_offset),
+        (Some(NOW + 5), 0, 1)
+    );
     assert_eq!((offsets(&first, Format::V2), heads[1].delete_horizon()), (vec![1, 2], None));
     // Not yet: nothing changes, the stamp least of all.
     assert_eq!(clean(&first, Format::V2, Strategy::Offset, 1 << 10, NOW + 4).0, first);
