@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .records import ProducerRecord
     from .recovery import Filled, Lost, Recovered, recover
     from .replicas import Replica
+    from .rewriting import Redaction, Retaining, Rewritten, redact, retain
     from .writer import Writer, convert_partition
 
 # Where each name is from: imported when it is first asked for, so that `import magicbyte` costs next to nothing.
@@ -45,6 +46,7 @@ _MODULES = {
     "records": "ProducerRecord",
     "recovery": "Filled Lost Recovered recover",
     "replicas": "Replica",
+    "rewriting": "Redaction Retaining Rewritten redact retain",
     "writer": "Writer convert_partition",
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names.split()}
@@ -75,8 +77,11 @@ __all__ = [
     "Record",
     "RecordBatch",
     "Recovered",
+    "Redaction",
     "Replica",
     "Report",
+    "Retaining",
+    "Rewritten",
     "Scan",
     "Segment",
     "UnsupportedCodecError",
@@ -97,7 +102,9 @@ __all__ = [
     "encode_batch",
     "encode_batches",
     "recover",
+    "redact",
     "request_format",
+    "retain",
     "verify",
 ]
 

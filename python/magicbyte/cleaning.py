@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from magicbyte import _core
-from magicbyte._aside import aside_name, flush_directory, replace_directory
-from magicbyte._layout import Segment, file_kind
+from magicbyte._layout import Segment
+from magicbyte._segments import Written, bytes_of, copied, copy_beside, put, put_aside, retained, size_of, targets_of
 from magicbyte.errors import CorruptRecordError
 
 if TYPE_CHECKING:
     from magicbyte.log import Log, Source
 
-__all__ = ["Cleaned", "CleanedPartition", "Cleaning", "clean", "clean_partition", "targets_of"]
+__all__ = ["Cleaned", "CleanedPartition", "Cleaning", "clean", "clean_partition"]
 
 DAY = 86_400_000  # milliseconds
-NEVER = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,22 +180,6 @@ def _timed(cleaning: Cleaning) -> Cleaning:
     return cleaning if cleaning.now is not None else replace(cleaning, now=time.time_ns() // 1_000_000)
 
 
-def targets_of(log: Log, target: str | os.PathLike[str]) -> list[tuple[list[Segment], Path]]:
-    """Each partition of a log, and the directory that it goes to."""
-    groups = [list(group) for _, group in groupby(log.segments, lambda it: (it.topic, it.partition))]
-    if any(not segment.path for segment in log.segments):
-        raise ValueError("bytes in hand are no segments of a directory")
-    pairs = []
-    for segments in groups:
-        own = Path(os.path.realpath(segments[0].path)).parent
-        directory = Path(target) if log.single else Path(target) / Path(segments[0].path).absolute().parent.name
-        real = Path(os.path.realpath(directory))
-        if real == own or own in real.parents or real in own.parents:
-            raise ValueError(f"{directory} is the source, or lies in it, or holds it: the source is never written to")
-        pairs.append((segments, directory))
-    return pairs
-
-
 def clean_partition(
     segments: Sequence[Segment],
     directory: str | os.PathLike[str],
@@ -210,17 +191,8 @@ def clean_partition(
 ) -> CleanedPartition:
     """``clean`` for the segments of one partition, in order. ``progress`` is told how many bytes more were read."""
     cleaning = _timed(cleaning)
-    directory = Path(directory)
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    made = aside_name(directory)
-    made.mkdir()
-    try:
-        work = _Partition(list(segments), made, cleaning, format, limits, progress or (lambda count: None))
-        done = work.run()
-        replace_directory(made, directory)
-    except BaseException:
-        shutil.rmtree(made, ignore_errors=True)
-        raise
+    with put_aside(directory) as made:
+        done = _Partition(list(segments), made, cleaning, format, limits, progress or (lambda count: None)).run()
     done.directory = str(directory)
     return done
 
@@ -301,20 +273,12 @@ class _Partition:
             newest,
             segment.base_offset if segment.base_offset >= 0 else max(first, 0),
             os.stat(segment.path).st_mtime_ns // 1_000_000,
-            _size(beside.with_suffix(".index")),
-            _size(beside.with_suffix(".timeindex")),
+            size_of(beside.with_suffix(".index")),
+            size_of(beside.with_suffix(".timeindex")),
         )
 
     def _retained(self, sizes: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """What retention leaves of (largest timestamp, size); the active segment always stays."""
-        keep = sizes
-        limit = self.cleaning.retention_ms
-        while limit is not None and limit >= 0 and len(keep) > 1 and self.now - keep[0][0] > limit:
-            keep = keep[1:]
-        most = self.cleaning.retention_bytes
-        while most is not None and most >= 0 and len(keep) > 1 and sum(size for _, size in keep[1:]) >= most:
-            keep = keep[1:]
-        return keep
+        return retained(sizes, self.now, self.cleaning.retention_ms, self.cleaning.retention_bytes)
 
     def _bound(self, looked: list[_Looked]) -> tuple[int, list[_Looked]]:
         """The offset that is not cleaned any more, and the segments wholly below it."""
@@ -376,8 +340,8 @@ class _Partition:
             groups.append([one])
         return groups
 
-    def _write(self, group: list[_Looked]) -> tuple[int, int, int]:
-        """Writes the segment that a group becomes: base offset, what retention goes by, size."""
+    def _write(self, group: list[_Looked]) -> Written:
+        """Writes the segment that a group becomes."""
         core = self.core
         base, modified = group[0].base, group[-1].modified
         horizon = self._legacy_horizon()
@@ -385,7 +349,7 @@ class _Partition:
         path = self.made / f"{base:020d}.log"
         with path.open("wb") as file:
             for one in group:
-                core.open(one.segment.path, _bytes(Path(one.segment.path).with_suffix(".txnindex")))
+                core.open(one.segment.path, bytes_of(Path(one.segment.path).with_suffix(".txnindex")))
                 before, ended = 0, False
                 while not ended:
                     data, position, ended = core.write(one.modified > horizon)
@@ -398,11 +362,11 @@ class _Partition:
         # As a broker does: retention goes by it where a segment has no timestamp.
         os.utime(path, ns=(modified * 1_000_000, modified * 1_000_000))
         index, times, transactions, newest = core.close_target()
-        _put(path.with_suffix(".index"), index)
-        _put(path.with_suffix(".timeindex"), times)
+        put(path.with_suffix(".index"), index)
+        put(path.with_suffix(".timeindex"), times)
         if transactions:
-            _put(path.with_suffix(".txnindex"), transactions)
-        return base, newest if newest >= 0 else modified, size
+            put(path.with_suffix(".txnindex"), transactions)
+        return Written(base, newest if newest >= 0 else modified, size)
 
     def _legacy_horizon(self) -> int:
         """Message sets have no delete horizon of their own: their tombstones go with segments whose file is older than the
@@ -418,19 +382,12 @@ class _Partition:
         """What was not cleaned, with what stands beside it; snapshots of the segments that stay; epochs, the topic's id."""
         for one in behind:
             path = Path(one.segment.path)
-            _copied(path, self.made / f"{one.base:020d}.log")
+            copied(path, self.made / f"{one.base:020d}.log")
             self.progress(one.segment.size)
             for suffix in (".index", ".timeindex", ".txnindex"):
                 if path.with_suffix(suffix).is_file():
-                    _copied(path.with_suffix(suffix), self.made / f"{one.base:020d}{suffix}")
-        directory = Path(self.segments[0].path).absolute().parent
-        last = max(bases, default=0)
-        for path in sorted(directory.iterdir()):
-            kind, offset, _ = file_kind(path.name)
-            snapshot = kind == "snapshot" and offset is not None and (offset in bases or offset > last)
-            if (snapshot or kind in ("leader-epoch-checkpoint", "partition.metadata")) and path.is_file():
-                _copied(path, self.made / path.name)
-        flush_directory(self.made)
+                    copied(path.with_suffix(suffix), self.made / f"{one.base:020d}{suffix}")
+        copy_beside(self.segments[0], self.made, bases)
 
 
 def _checkpoint(path: Path, name: str) -> int:
@@ -445,30 +402,3 @@ def _checkpoint(path: Path, name: str) -> int:
         if f"{topic}-{partition}" == name and offset.isdecimal():
             return int(offset)
     return 0
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return 0
-
-
-def _bytes(path: Path) -> bytes:
-    return path.read_bytes() if path.is_file() else b""
-
-
-def _put(path: Path, data: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _copied(source: Path, target: Path) -> None:
-    shutil.copy2(source, target)
-    handle = os.open(target, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -25,6 +25,8 @@ COMMANDS = {
     "dump": "The records themselves, as text or JSON lines, headers and all.",
     "convert": "A log in another format: v0 to v3 and the drafts of KIP-82 and KIP-87.",
     "clean": "The log cleaner: of each key the latest record, as a broker keeps it, into another directory.",
+    "retain": "What retention by time, size or headers (a time to live, a legal hold) keeps, into another directory.",
+    "redact": "A log without the values of chosen keys, every offset as it was, into another directory.",
     "savings": "What the v3 proposal would save on a log, by topic, before and after compression.",
     "verify": "The strict pass: every defect by kind and place, and whether the log is sound.",
     "recover": "A clean copy of what is readable in a damaged log, and what is missing from it.",

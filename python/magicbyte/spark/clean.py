@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 from pyspark.sql import SparkSession
 
 from magicbyte._layout import Segment
-from magicbyte.cleaning import Cleaned, CleanedPartition, Cleaning, clean_partition, targets_of
+from magicbyte._segments import targets_of
+from magicbyte.cleaning import Cleaned, CleanedPartition, Cleaning, clean_partition
 from magicbyte.errors import CorruptRecordError
 from magicbyte.log import Log
-from magicbyte.spark.jobs import collect
+from magicbyte.spark.jobs import bounds_of, collect
 
 if TYPE_CHECKING:
     from magicbyte._core import Limits
@@ -58,10 +59,7 @@ def clean(
     for segments, directory in targets_of(log, target):
         own = [replace(segment, path=os.path.abspath(segment.path)) for segment in segments]
         tasks.append((sum(segment.size for segment in segments), (own, os.path.abspath(directory))))
-    bounds = None
-    if limits is not None:
-        bounds = {name: getattr(limits, name) for name in ("record", "batch", "decompressed", "headers")}
-    work = partial(_one, cleaning=cleaning, format=log.format, bounds=bounds)
+    work = partial(_one, cleaning=cleaning, format=log.format, bounds=bounds_of(limits))
     done = Cleaned()
     for outcome in collect(spark, "clean", tasks, work, progress):
         if isinstance(outcome, CleanedPartition):

@@ -5,12 +5,15 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
-__all__ = ["collect", "session"]
+__all__ = ["bounds_of", "collect", "session"]
+
+if TYPE_CHECKING:
+    from magicbyte._core import Limits
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -78,3 +81,10 @@ def collect(
     if failures:
         raise failures[0]
     return [result for _, result in sorted(results, key=lambda it: it[0])]
+
+
+def bounds_of(limits: Limits | None) -> dict[str, int] | None:
+    """Limits as plain values: what travels to a worker holds nothing of the extension."""
+    if limits is None:
+        return None
+    return {name: getattr(limits, name) for name in ("record", "batch", "decompressed", "headers")}

@@ -1,0 +1,163 @@
+"""The log cleaner on logs made here; `kafka/test_clean.py` holds it against a broker's own."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import magicbyte as mb
+
+from places import DATA
+
+Given = tuple[bytes | None, bytes | None] | tuple[bytes | None, bytes | None, Sequence[tuple[str, bytes | None]]]
+T = 1_700_000_000_000
+
+
+def batch(base: int, *records: Given, at: int = T, **fields: Any) -> bytes:
+    made = [mb.ProducerRecord("t", r[1], r[0], headers=list(r[2]) if len(r) > 2 else [], timestamp=at) for r in records]
+    return mb.encode(made, base_offset=base, **fields)
+
+
+def partition(root: Path, *segments: bytes, name: str = "t-0") -> Path:
+    """Each segment is named by its first batch; an empty active one follows."""
+    directory = root / name
+    directory.mkdir(parents=True)
+    end = 0
+    for data in segments:
+        batches = list(mb.Log(data).batches())
+        (directory / f"{batches[0].base_offset:020d}.log").write_bytes(data)
+        end = batches[-1].last_offset + 1
+    (directory / f"{end:020d}.log").write_bytes(b"")
+    return directory
+
+
+def kept(directory: Path) -> list[tuple[int, bytes | None, bytes | None]]:
+    return [(r.offset, r.key, r.value) for r in mb.Log(directory).records()]
+
+
+def test_the_latest_of_a_key_stays_and_the_source_is_as_it_was(tmp_path: Path) -> None:
+    a, b = batch(0, (b"k", b"1"), (b"l", b"1")), batch(2, (b"k", b"2"), (None, b"no key"))
+    source = partition(tmp_path / "in", a, b)
+    before = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in source.iterdir()}
+    done = mb.clean(tmp_path / "in", tmp_path / "out")
+    assert kept(tmp_path / "out" / "t-0") == [(1, b"l", b"1"), (2, b"k", b"2")]
+    assert (done.counts["without_key"], done.counts["outranked"], done.counts["kept"]) == (1, 1, 2)
+    assert {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in source.iterdir()} == before
+    # Small segments become one, and the active one stays as it is.
+    assert sorted(path.name for path in (tmp_path / "out" / "t-0").glob("*.log")) == [f"{0:020d}.log", f"{4:020d}.log"]
+    assert os.stat(tmp_path / "out" / "t-0" / f"{0:020d}.log").st_mtime_ns // 1_000_000 == (
+        before[f"{2:020d}.log"][1] // 1_000_000
+    )
+
+
+def test_compaction_lag_ends_the_cleaning_at_the_first_young_segment(tmp_path: Path) -> None:
+    segments = [batch(n, (b"k", b"%d" % n), at=T + 1000 * n) for n in (0, 1, 2)]
+    source = partition(tmp_path, *segments)
+    cleaning = mb.Cleaning(now=T + 2000, min_compaction_lag_ms=1500)
+    done = mb.clean(source, tmp_path / "out-0", cleaning)
+    assert done.partitions[0].bound == 1
+    assert [offset for offset, _, _ in kept(tmp_path / "out-0")] == [0, 1, 2]
+
+
+def test_compact_and_delete(tmp_path: Path) -> None:
+    segments = [batch(n, (b"%d" % n, b"v" * 100), at=T + 1000 * n) for n in range(4)]
+    source = partition(tmp_path, *segments)
+    by_time = mb.Cleaning(now=T + 2500, retention_ms=1500, segment_bytes=1)
+    assert mb.clean(source, tmp_path / "time-0", by_time).partitions[0].deleted == 1
+    assert [offset for offset, _, _ in kept(tmp_path / "time-0")] == [1, 2, 3]
+    by_size = mb.Cleaning(retention_bytes=2 * len(segments[0]), segment_bytes=1)
+    assert mb.clean(source, tmp_path / "size-0", by_size).partitions[0].deleted == 2
+    assert [offset for offset, _, _ in kept(tmp_path / "size-0")] == [2, 3]
+
+
+def test_a_log_that_nobody_writes_is_cleaned_to_its_end(tmp_path: Path) -> None:
+    one = batch(0, (b"k", b"1"), (b"l", b"1"))
+    source = partition(tmp_path, one, batch(2, (b"k", b"2")))
+    (source / f"{3:020d}.log").write_bytes(batch(3, (b"l", None), producer_id=5, producer_epoch=0, base_sequence=9))
+    done = mb.clean(source, tmp_path / "out-0", mb.Cleaning(now=T, clean_active=True, delete_retention_ms=0))
+    assert (done.partitions[0].bound, kept(tmp_path / "out-0")) == (4, [(2, b"k", b"2"), (3, b"l", None)])
+    # The tombstone goes, and the batch that remembers the end of the log stays.
+    mb.clean(tmp_path / "out-0", tmp_path / "again-0", mb.Cleaning(now=T, clean_active=True))
+    last = list(mb.Log(tmp_path / "again-0").batches())[-1]
+    assert (last.last_offset, last.count, last.size, last.base_sequence, last.base_timestamp) == (3, 0, 61, 9, -1)
+
+
+@pytest.mark.parametrize("silent, stays", [(1000, True), (86_400_000, False)])
+def test_a_producer_that_is_silent_for_a_day_is_forgotten(tmp_path: Path, silent: int, stays: bool) -> None:
+    data = batch(0, (b"k", b"1"), producer_id=5, producer_epoch=0, base_sequence=0)
+    source = partition(tmp_path, data, batch(1, (b"k", b"2")))
+    mb.clean(source, tmp_path / "out-0", mb.Cleaning(now=T + silent))
+    assert [b.base_offset for b in mb.Log(tmp_path / "out-0").batches()] == ([0, 1] if stays else [1])
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("format", ["v0", "v1", "v2", "v3"])
+def test_every_format_and_codec(tmp_path: Path, format: str, codec: str) -> None:
+    if (format, codec) in (("v0", "zstd"), ("v1", "zstd")):
+        pytest.skip("a message set has no zstd")
+    records: list[Given] = [(b"%d" % (n % 3), b"v%d" % n) for n in range(7)]
+    source = partition(tmp_path, batch(0, *records, format=format, codec=codec))
+    mb.clean(source, tmp_path / "out-0")
+    assert kept(tmp_path / "out-0") == [(n, b"%d" % (n % 3), b"v%d" % n) for n in (4, 5, 6)]
+    assert {b.codec for b in mb.Log(tmp_path / "out-0").batches()} == {codec}
+
+
+def test_append_times_stay(tmp_path: Path) -> None:
+    made = mb.encode([mb.ProducerRecord("t", b"v", b"k", timestamp=5)] * 2, timestamp_type=1, max_timestamp=T)
+    mb.clean(partition(tmp_path, made), tmp_path / "out-0")
+    assert [(r.timestamp, r.timestamp_type) for r in mb.Log(tmp_path / "out-0").records()] == [(T, 1)]
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in (DATA / "kafka-logs").iterdir() if path.is_dir()))
+def test_golden_logs_of_every_kind_lose_no_latest_record(name: str, tmp_path: Path) -> None:
+    """What stays is, of each key below the bound, the last record of no aborted transaction, by a dictionary."""
+    log = mb.Log(DATA / "kafka-logs" / name)
+    done = mb.clean(log, tmp_path / name, mb.Cleaning(now=T, dedupe_buffer_size=1000)).partitions[0]
+    latest: dict[bytes, int] = {}
+    table = [(r.offset, r.key) for r in log.records(isolation="read_committed", past_lso=True) if r.offset < done.bound]
+    for offset, key in table:
+        if key is not None:
+            latest[key] = offset
+    ours = [offset for offset, _, _ in kept(tmp_path / name) if offset < done.bound]
+    gone = set(latest.values()) - set(ours)
+    assert set(ours) <= set(latest.values())
+    assert len(gone) == done.counts["tombstones"]
+
+
+def test_a_damaged_partition_is_left_alone_and_the_others_are_cleaned(tmp_path: Path) -> None:
+    partition(tmp_path / "in", batch(0, (b"k", b"1"), (b"k", b"2")), name="sound-0")
+    bad = bytearray(batch(0, (b"k", b"1" * 300)))
+    bad[100] ^= 1
+    source = partition(tmp_path / "in", batch(0, (b"k", b"1" * 300)), name="bad-0")
+    (source / f"{0:020d}.log").write_bytes(bad)
+    with pytest.raises(mb.CorruptRecordError):
+        mb.clean(tmp_path / "in", tmp_path / "strict")
+    done = mb.clean(tmp_path / "in", tmp_path / "out", strict=False)
+    assert [(topic, error.kind, error.position) for topic, _, error in done.uncleanable] == [("bad", "crc", 0)]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["sound-0"]
+    assert kept(tmp_path / "out" / "sound-0") == [(1, b"k", b"2")]
+
+
+def test_the_source_is_never_the_target(tmp_path: Path) -> None:
+    source = partition(tmp_path, batch(0, (b"k", b"1")))
+    for target in (source, source / "in-0", tmp_path):
+        with pytest.raises(ValueError, match="never written to"):
+            mb.clean(source, target)
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from magicbyte.cli import main
+
+    partition(tmp_path / "in", batch(0, (b"k", b"1", [("version", b"9")]), (b"k", b"2", [("version", b"1")])))
+    assert main(["clean", str(tmp_path / "in"), str(tmp_path / "out"), "--strategy", "header", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["partitions"][0]["counts"]["outranked"], document["uncleanable"]) == (1, [])
+    assert kept(tmp_path / "out" / "t-0") == [(0, b"k", b"1")]
+    assert main(["clean", str(tmp_path / "in"), str(tmp_path / "out")]) == 0
+    assert "2 records read, 1 kept" in capsys.readouterr().out
+    assert main(["clean", str(tmp_path / "in"), str(tmp_path / "in")]) == 2
