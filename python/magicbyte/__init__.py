@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .conversion import Converted, convert, convert_file, detect, request_format
     from .encoding import encode, encode_arrow, encode_batch, encode_batches
     from .errors import CorruptRecordError, IllegalStateError, MagicbyteError, UnsupportedCodecError
+    from .landing import Landed, Landing, land
     from .log import Log, Segment
     from .raw import decode, decode_arrow, decode_batches, verify
     from .records import ProducerRecord
@@ -41,6 +42,7 @@ _MODULES = {
     "conversion": "Converted convert convert_file detect request_format",
     "encoding": "encode encode_arrow encode_batch encode_batches",
     "errors": "CorruptRecordError IllegalStateError MagicbyteError UnsupportedCodecError",
+    "landing": "Landed Landing land",
     "log": "Log Segment",
     "raw": "decode decode_arrow decode_batches verify",
     "records": "ProducerRecord",
@@ -68,6 +70,8 @@ __all__ = [
     "Header",
     "Headers",
     "IllegalStateError",
+    "Landed",
+    "Landing",
     "LedgerRow",
     "Limits",
     "Log",
@@ -101,6 +105,7 @@ __all__ = [
     "encode_arrow",
     "encode_batch",
     "encode_batches",
+    "land",
     "recover",
     "redact",
     "request_format",
