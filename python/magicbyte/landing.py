@@ -215,7 +215,6 @@ class _Work:
 
     def __call__(self, task: Task) -> Outcome:
         """A task may be tried twice at the same time: each attempt has a directory of its own."""
-        import pyarrow as pa
 
         from magicbyte import _core
 
@@ -232,7 +231,7 @@ class _Work:
         )
         rows = 0
         try:
-            for batch in pa.RecordBatchReader.from_stream(reader.scan(columns)):
+            for batch in reader.scan(columns):
                 rows += batch.num_rows
                 for day, own in _by_day(batch):
                     files.write(day, own)

@@ -262,7 +262,6 @@ class _Partition:
         if isinstance(self.what, Redaction) or self.what.retention is None:
             return b""
         import numpy as np
-        import pyarrow as pa
 
         from magicbyte.log import Log
 
@@ -274,7 +273,7 @@ class _Partition:
         columns = ("offset", "timestamp", "headers") if retention.policy == "pass" else None
         gone = []
         before = Counter(dict(retention.counts))
-        for batch in pa.RecordBatchReader.from_stream(part.scan(columns=columns)):
+        for batch in part.scan(columns=columns):
             offsets = batch.column("offset").to_numpy()
             (kept,) = retention.arrow([batch])
             if kept.num_rows < batch.num_rows:
