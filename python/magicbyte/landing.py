@@ -43,6 +43,8 @@ DAY = 86_400_000  # milliseconds
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 OPEN = 16  # files that a task has open at a time: one a day
 STATE = "_magicbyte"
+COLUMNS = ("key", "value", "partition", "offset", "timestamp", "timestampType", "headers")
+"""Of the files: those of Spark's Kafka source but for ``topic``, which is in their names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,8 @@ class Landing:
         compression: of the Parquet files: ``zstd``, ``snappy``, ``lz4``, ``gzip``, ``none``.
         target_bytes: of a log, that one task reads.
         fail_on_data_loss: an error where records were deleted, or cut off, that had not landed.
+        table: plain ``parquet`` files, or a ``delta`` table (``pip install deltalake``), which keeps the offsets in its own
+            log.
     """
 
     format: str = "kafka"
@@ -62,6 +66,7 @@ class Landing:
     compression: str = "zstd"
     target_bytes: int = 256 << 20
     fail_on_data_loss: bool = True
+    table: Literal["parquet", "delta"] = "parquet"
 
 
 @dataclass(slots=True)
@@ -125,7 +130,17 @@ def land(
     log = source if isinstance(source, Log) else Log(source, format=landing.format)
     root = Path(target).absolute()
     with _locked(root):
-        offsets = _recovered(root)
+        if landing.table == "delta":
+            from magicbyte import _delta
+
+            if (root / STATE / "offsets.json").exists():
+                raise ValueError(f"{root} holds plain Parquet files already, not a Delta table")
+            shutil.rmtree(root / STATE / "tmp", ignore_errors=True)
+            offsets = _delta.offsets(root, log.partitions)
+        elif (root / "_delta_log").exists():
+            raise ValueError(f"{root} is a Delta table: land into it with table='delta'")
+        else:
+            offsets = _recovered(root)
         ends = _ends(log, offsets, landing)
         tasks = [(task.size, task) for task in _tasks(log, offsets, ends, landing)]
         aside = root / STATE / "tmp" / uuid.uuid4().hex
@@ -136,7 +151,10 @@ def land(
             places = {name: str(Path(attempt, name)) for _, attempt, names in results for name in names}
             done.files = sorted(places)
             done.offsets = {**offsets, **ends}
-            _commit(root, aside, done, places)
+            if landing.table == "delta":
+                _delta.commit(root, aside, places, log.scan(COLUMNS).schema, offsets, done.offsets)
+            else:
+                _commit(root, aside, done, places)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
     done.seconds = time.monotonic() - began
@@ -221,7 +239,6 @@ class _Work:
         known = None if task.transactions is None else _core.Transactions.from_bytes(task.transactions)
         parts = [_core.Part(*stretch, transactions=known) for stretch in task.stretches]
         reader = _core.Reader(parts, format=self.landing.format, isolation=self.landing.isolation)
-        columns = tuple(name for name in _core.DEFAULT_COLUMNS if name != "topic")
         attempt = uuid.uuid4().hex
         files = _Files(
             os.path.join(self.aside, attempt),
@@ -231,7 +248,7 @@ class _Work:
         )
         rows = 0
         try:
-            for batch in reader.scan(columns):
+            for batch in reader.scan(COLUMNS):
                 rows += batch.num_rows
                 for day, own in _by_day(batch):
                     files.write(day, own)

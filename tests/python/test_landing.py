@@ -158,3 +158,43 @@ def test_two_runs_at_once(tmp_path: Path) -> None:
     assert mb.land(source, tmp_path / "out", run=run).records == 1
     assert len(landed(tmp_path / "out")) == 1
     assert json.loads((tmp_path / "out" / "_magicbyte" / "offsets.json").read_text())["offsets"] == [["t", 0, 1]]
+
+
+def delta_rows(target: Path) -> list[Row]:
+    deltalake = pytest.importorskip("deltalake", reason="deltalake is not installed")
+    rows = deltalake.DeltaTable(target).to_pyarrow_table().to_pylist()
+    return sorted((row["topic"], row["partition"], row["offset"], row["key"], row["value"]) for row in rows)
+
+
+def test_a_delta_table(tmp_path: Path) -> None:
+    deltalake = pytest.importorskip("deltalake", reason="deltalake is not installed")
+    first, second = (batch(3 * n, *((b"k", b"%d" % n) for _ in range(3)), at=T + DAY * n) for n in range(2))
+    source, out = directory(tmp_path / "in", first), tmp_path / "out"
+    landing = mb.Landing(table="delta")
+    assert mb.land(source, out, landing).offsets == {("t", 0): 3}
+    assert mb.land(source, out, landing).records == 0
+    directory(tmp_path / "in", second)
+    # The commit is what counts: files that were written before it, and lost it, are of no version.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(deltalake.DeltaTable, "create_write_transaction", lambda *_args, **_options: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            mb.land(source, out, landing)
+    assert [row[2] for row in delta_rows(out)] == [0, 1, 2]
+    done = mb.land(source, out, landing)
+    assert (done.records, done.offsets) == (3, {("t", 0): 6})
+    assert delta_rows(out) == [("t", 0, n, b"k", b"%d" % (n // 3)) for n in range(6)]
+    assert deltalake.DeltaTable(out).metadata().partition_columns == ["topic", "date"]
+    with pytest.raises(ValueError, match="is a Delta table"):
+        mb.land(source, out)
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from magicbyte.cli import main
+
+    directory(tmp_path / "in", batch(0, (b"k", b"1"), (b"k", b"2")))
+    given, out = str(tmp_path / "in"), str(tmp_path / "out")
+    assert main(["land", given, out, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["records"], told["offsets"]) == (2, [{"topic": "t", "partition": 0, "offset": 2}])
+    assert main(["land", given, out]) == 0
+    assert "0 records in 0 files" in capsys.readouterr().out

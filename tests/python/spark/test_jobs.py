@@ -72,3 +72,21 @@ def test_rewrite(spark: Any, logs: Path, tmp_path: Path, what: Any) -> None:
     here = job(logs, tmp_path / "here", what)
     assert files(tmp_path / "spark") == files(tmp_path / "here")
     assert (done.counts, done.partitions, done.written) == (here.counts, here.partitions, here.written)
+
+
+def test_land(spark: Any, logs: Path, tmp_path: Path) -> None:
+    from magicbyte.spark.land import land
+
+    landing = mb.Landing(target_bytes=50_000)
+    done = land(spark, logs, tmp_path / "lake", landing)
+    assert land(spark, logs, tmp_path / "lake", landing).records == 0
+    # Spark itself reads what landed as it reads the log.
+    columns = ["topic", "partition", "offset", "key", "value", "timestamp", "timestampType", "headers"]
+    with_names = spark.read.parquet(str(tmp_path / "lake"))
+    ours = with_names.select(
+        [with_names[name].cast("string") if name == "topic" else with_names[name] for name in columns]
+    )
+    theirs = spark.read.format("magicbyte").option("includeHeaders", "true").load(str(logs)).select(columns)
+    assert done.records == theirs.count() == ours.count()
+    assert ours.exceptAll(theirs).count() == 0
+    assert "date" in with_names.columns
