@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import magicbyte as mb
+from magicbyte import usage
 from magicbyte.middleware.retention import Retention
 
 from places import DATA
@@ -90,3 +91,9 @@ def test_land(spark: Any, logs: Path, tmp_path: Path) -> None:
     assert done.records == theirs.count() == ours.count()
     assert ours.exceptAll(theirs).count() == 0
     assert "date" in with_names.columns
+
+
+def test_chargeback(spark: Any, logs: Path) -> None:
+    from magicbyte.spark.usage import chargeback
+
+    assert chargeback(spark, logs, "topic", "dup").table() == usage.chargeback(logs, "topic", "dup").table()
