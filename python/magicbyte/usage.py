@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from magicbyte.log import Log, Stretch
 
@@ -17,7 +17,8 @@ __all__ = ["chargeback"]
 
 TASK_BYTES = 256 << 20
 Rows = list[dict[str, Any]]
-Run = Callable[[Sequence[tuple[int, Stretch]], Callable[[Stretch], Rows]], list[Rows]]
+R = TypeVar("R")
+Run = Callable[[Sequence[tuple[int, Stretch]], Callable[[Stretch], R]], list[R]]
 """Does the work on each stretch (its bytes stand before it), wherever, and gives the results back in order."""
 COLUMNS = ("key", "value", "topic", "headers")
 
@@ -28,7 +29,7 @@ def chargeback(
     groups: int = 10_000,
     format: str = "kafka",
     progress: Callable[[int], object] | None = None,
-    run: Run | None = None,
+    run: Run[Rows] | None = None,
 ) -> ChargeBack:
     """Who uses how much of a log, by headers of these names and ``topic``; ``.table()`` of the result has the rows.
 
@@ -44,28 +45,29 @@ def chargeback(
 
     log = source if isinstance(source, Log) else Log(source, format=format)
     meter = ChargeBack(*by, groups=groups)
+    for rows in by_stretch(log, _Work(by, groups, log.format), progress, run):
+        meter.merge(rows)
+    return meter
+
+
+def by_stretch(
+    log: Log, work: Callable[[Stretch], R], progress: Callable[[int], object] | None, run: Run[R] | None
+) -> list[R]:
+    """``work`` on each stretch of a log, cut between batches; the results in the order of the log."""
     sizes = {segment.path: segment.size for segment in log.segments}
     tasks = []
     for stretch in log.stretches(target_bytes=TASK_BYTES):
         end = sizes[stretch.path] if stretch.end is None else stretch.end
         tasks.append((max(end - stretch.start, 0), stretch._replace(path=os.path.abspath(stretch.path))))
-    work = _Work(by, groups, log.format)
-    for rows in (run or _here(progress))(tasks, work):
-        meter.merge(rows)
-    return meter
-
-
-def _here(progress: Callable[[int], object] | None) -> Run:
-    def run(tasks: Sequence[tuple[int, Stretch]], work: Callable[[Stretch], Rows]) -> list[Rows]:
-        results, behind = [], 0
-        for size, stretch in tasks:
-            results.append(work(stretch))
-            behind += size
-            if progress is not None:
-                progress(behind)
-        return results
-
-    return run
+    if run is not None:
+        return run(tasks, work)
+    results, behind = [], 0
+    for size, stretch in tasks:
+        results.append(work(stretch))
+        behind += size
+        if progress is not None:
+            progress(behind)
+    return results
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 import magicbyte as mb
-from magicbyte import usage
+from magicbyte import routes, usage
 from magicbyte.middleware.retention import Retention
+from magicbyte.middleware.trail import Hop
 
+from partitions import T, batch, partition
 from places import DATA
 
 pytest.importorskip("pyspark.sql", reason="pyspark is not installed")
@@ -97,3 +99,14 @@ def test_chargeback(spark: Any, logs: Path) -> None:
     from magicbyte.spark.usage import chargeback
 
     assert chargeback(spark, logs, "topic", "dup").table() == usage.chargeback(logs, "topic", "dup").table()
+
+
+def test_routes(spark: Any, tmp_path: Path) -> None:
+    from magicbyte.spark.usage import routes as on_spark
+
+    headers = [("mb.trail", Hop("shop", T + 5, cluster="eu", topic="t").to_bytes())]
+    for number in range(3):
+        partition(tmp_path, batch(0, *[(b"k", b"v", headers)] * 4), name=f"t-{number}")
+    found = on_spark(spark, tmp_path)
+    assert found == routes.routes(tmp_path)
+    assert [(row["from"], row["to"], row["records"]) for row in found.table()] == [("shop", "eu:t", 12)]
