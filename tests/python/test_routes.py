@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -45,3 +46,17 @@ def test_names_that_senders_choose_are_bounded_and_quoted(tmp_path: Path) -> Non
     found = routes(partition(tmp_path, batch(0, *some)), groups=3)
     assert (len(found.legs), found.left_out) == (3, 2)
     assert all(line.count('"') - line.count('\\"') == 6 for line in found.dot().splitlines() if "->" in line)
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from magicbyte.cli import main
+
+    directory = str(partition(tmp_path, batch(0, (b"a", b"1", [SENT, OVER, BACK]), (b"b", b"2"))))
+    assert main(["trail", directory, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["records"], told["trails"], told["loops"], len(told["hops"])) == (2, 1, 1, 3)
+    assert main(["trail", directory, "--dot"]) == 0
+    assert capsys.readouterr().out.startswith("digraph routes {")
+    assert main(["trail", directory]) == 0
+    assert "2 records, 1 with a trail, 1 of them in a loop" in capsys.readouterr().out
+    assert main(["trail", directory, "--header", "none"]) == 3

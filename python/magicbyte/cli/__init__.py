@@ -29,6 +29,7 @@ COMMANDS = {
     "redact": "A log without the values of chosen keys, every offset as it was, into another directory.",
     "land": "Logs into Parquet files or a Delta table, by topic and day; run again, what is new.",
     "chargeback": "Who uses how much: records and bytes by headers and topic.",
+    "trail": "The routes of records across clusters: hops, latencies, loops, as a table or a graph.",
     "savings": "What the v3 proposal would save on a log, by topic, before and after compression.",
     "verify": "The strict pass: every defect by kind and place, and whether the log is sound.",
     "recover": "A clean copy of what is readable in a damaged log, and what is missing from it.",
