@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from magicbyte._aside import aside_name, flush_directory, replace_directory
 from magicbyte._layout import Segment, file_kind
+from magicbyte.errors import CorruptRecordError
 
 if TYPE_CHECKING:
     from magicbyte.log import Log
@@ -74,6 +75,18 @@ def retained(
         total -= keep[0][1]
         del keep[0]
     return keep
+
+
+@contextlib.contextmanager
+def in_order(path: str, position: int) -> Iterator[None]:
+    """Tells of offsets that fall, or are there twice, in words of the source: its new index is what notices them."""
+    try:
+        yield
+    except CorruptRecordError as error:
+        if error.kind != "index":
+            raise
+        text = f"{path}: behind byte {position}: offsets fall, or are there twice; magicbyte verify tells where"
+        raise CorruptRecordError(text, path, position, "disorder") from None
 
 
 def size_of(path: Path) -> int:

@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING, Literal
 
 from magicbyte import _core
 from magicbyte._layout import Segment
-from magicbyte._segments import Written, bytes_of, copied, copy_beside, put, put_aside, retained, size_of, targets_of
+from magicbyte._segments import (
+    Written,
+    bytes_of,
+    copied,
+    copy_beside,
+    in_order,
+    put,
+    put_aside,
+    retained,
+    size_of,
+    targets_of,
+)
 from magicbyte.errors import CorruptRecordError
 
 if TYPE_CHECKING:
@@ -265,6 +276,9 @@ class _Partition:
 
     def _look(self, segment: Segment) -> _Looked:
         records, newest, first, last = self.core.survey(segment.path)
+        if 0 <= first < self.end:
+            text = f"{segment.path}: at byte 0: offsets fall: {first} comes after {self.end - 1}"
+            raise CorruptRecordError(text, segment.path, 0, "disorder")
         self.end = max(self.end, last + 1, segment.base_offset)
         beside = Path(segment.path)
         return _Looked(
@@ -352,7 +366,8 @@ class _Partition:
                 core.open(one.segment.path, bytes_of(Path(one.segment.path).with_suffix(".txnindex")))
                 before, ended = 0, False
                 while not ended:
-                    data, position, ended = core.write(one.modified > horizon)
+                    with in_order(one.segment.path, before):
+                        data, position, ended = core.write(one.modified > horizon)
                     file.write(data)
                     self.progress(position - before)
                     before = position

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from magicbyte import _core
 from magicbyte._layout import Segment
-from magicbyte._segments import Written, bytes_of, copy_beside, put, put_aside, retained, targets_of
+from magicbyte._segments import Written, bytes_of, copy_beside, in_order, put, put_aside, retained, targets_of
 from magicbyte.errors import CorruptRecordError
 
 if TYPE_CHECKING:
@@ -241,7 +241,8 @@ class _Partition:
         with path.open("wb") as file:
             before, ended = 0, False
             while not ended:
-                data, position, ended = self.core.write(end)
+                with in_order(segment.path, before):
+                    data, position, ended = self.core.write(end)
                 file.write(data)
                 self.progress(position - before)
                 before = position

@@ -117,6 +117,22 @@ def test_a_damaged_partition_is_left_alone_and_the_others_are_cleaned(tmp_path: 
     assert kept(tmp_path / "out" / "sound-0") == [(1, b"k", b"2")]
 
 
+def test_offsets_that_fall_are_told(tmp_path: Path) -> None:
+    one = b"".join(batch(n, (b"%d" % n, b"v" * 3000)) for n in range(8))
+    source = partition(tmp_path, one, name="within-0")
+    (source / f"{0:020d}.log").write_bytes(one + one)
+    with pytest.raises(mb.CorruptRecordError, match="offsets fall, or are there twice") as told:
+        mb.clean(source, tmp_path / "out-0")
+    assert (told.value.kind, told.value.path) == ("disorder", str(source / f"{0:020d}.log"))
+    with pytest.raises(mb.CorruptRecordError, match="offsets fall, or are there twice"):
+        mb.redact(source, tmp_path / "out-0", mb.Redaction(frozenset({b"1"})))
+    source = partition(tmp_path, one, batch(8, (b"k", b"v")), name="between-0")
+    (source / f"{8:020d}.log").write_bytes(batch(3, (b"k", b"v")))
+    with pytest.raises(mb.CorruptRecordError, match="3 comes after 7"):
+        mb.clean(source, tmp_path / "out-0")
+    assert not (tmp_path / "out-0").exists()
+
+
 def test_the_source_is_never_the_target(tmp_path: Path) -> None:
     source = partition(tmp_path, batch(0, (b"k", b"1")))
     for target in (source, source / "in-0", tmp_path):
