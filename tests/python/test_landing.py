@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import shutil
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -149,6 +150,8 @@ def test_two_runs_at_once(tmp_path: Path) -> None:
     source = directory(tmp_path / "in", batch(0, (b"k", b"1")))
 
     def run(tasks: Sequence[Any], work: Any) -> list[Any]:
+        # What travels to a worker, and back.
+        tasks, work = pickle.loads(pickle.dumps((list(tasks), work)))
         with pytest.raises(BlockingIOError, match="another run"):
             mb.land(source, tmp_path / "out")
         # An attempt that is lost, and the one that counts.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,6 +41,16 @@ def test_legs_latencies_and_loops(tmp_path: Path, task_bytes: int, monkeypatch: 
     ]
     assert (found.records, found.trails, found.broken, found.loops) == (5, 4, 1, 1)
     assert '"eu:orders" -> "us:orders" [label="2, 40 ms"];' in found.dot()
+
+
+def test_what_travels_to_workers_and_back(tmp_path: Path) -> None:
+    def run(tasks: Any, work: Any) -> Any:
+        tasks, work = pickle.loads(pickle.dumps((tasks, work)))
+        return [pickle.loads(pickle.dumps(work(stretch))) for _, stretch in tasks]
+
+    source = partition(tmp_path, batch(0, (b"a", b"1", [SENT, OVER])))
+    assert routes(source, run=run) == routes(source)
+    assert usage.chargeback(source, "topic", run=run).table() == usage.chargeback(source, "topic").table()
 
 
 def test_names_that_senders_choose_are_bounded_and_quoted(tmp_path: Path) -> None:
