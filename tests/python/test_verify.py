@@ -10,6 +10,8 @@ import pytest
 import magicbyte as mb
 from cli.segments import batch, marker, message
 
+from places import DATA
+
 FIRST = "00000000000000000000.log"
 Kinds = set[tuple[str, str]]
 
@@ -163,6 +165,31 @@ def test_a_transaction_index_at_odds_with_the_markers(tmp_path: Path) -> None:
         assert kinds(mb.Log(path).verify()) == {("txnindex", "error")}, content
     index.write_bytes(struct.pack(">hqqqq", 0, 7, 0, 3, 4) + struct.pack(">hqqqq", 0, 7, 4, 9, 10))
     assert kinds(mb.Log(path).verify()) == {("txnindex", "error")}
+
+
+def test_a_transaction_index_goes_on_to_name_what_a_cleaner_removed(tmp_path: Path) -> None:
+    rest = three(6, producer=(7, 0, 6), attributes=0x10) + marker(0, base=9)
+    path = partition(tmp_path, (0, three(0) + rest))
+    index = path / f"{0:020}.txnindex"
+
+    def first(offset: int) -> Kinds:
+        index.write_bytes(struct.pack(">hqqqq", 0, 7, offset, 9, 10))
+        return {(kind, severity) for kind, severity in kinds(mb.Log(path).verify()) if kind == "txnindex"}
+
+    # Offsets 3 to 5 are missing. Those before are another producer's, those behind are there.
+    assert [first(offset) for offset in (2, 3, 5, 6, 7)] == [
+        {("txnindex", "error")}, {("txnindex", "note")}, {("txnindex", "note")}, set(), {("txnindex", "error")},
+    ]  # fmt: skip
+    # What lies before the log's start may have been deleted.
+    (path / FIRST).write_bytes(rest)
+    assert first(1) == {("txnindex", "note")}
+
+
+def test_a_brokers_own_cleaned_log_is_sound() -> None:
+    # Its .txnindex names 1113, and what is left of the transaction begins at 1163.
+    report = mb.Log(DATA / "cleaned" / "updates-0").verify()
+    assert report.ok
+    assert [defect.message for defect in report.defects if defect.kind == "txnindex"] != []
 
 
 def test_reserved_bits_and_bytes_behind_a_message_are_notes() -> None:

@@ -122,8 +122,15 @@ impl Cursors {
         }
     }
 
-    /// A transaction ends here.
-    pub(super) fn marker(&mut self, marker: &Marker, position: u64, findings: &mut Findings) {
+    /// A transaction ends here. A cleaner removes what was aborted, and retention what is old, but the index goes on to
+    /// name the offset where the transaction began: legal where a record may be `gone`, which is asked for an offset.
+    pub(super) fn marker(
+        &mut self,
+        marker: &Marker,
+        position: u64,
+        gone: impl Fn(i64) -> bool,
+        findings: &mut Findings,
+    ) {
         let Some(aborted) = &mut self.aborted else { return };
         if !marker.aborts {
             return;
@@ -145,13 +152,16 @@ impl Cursors {
                 txn.producer_id, marker.offset, marker.producer_id
             );
             tell(findings, InFile::TxnIndex, at, Kind::TxnIndex, Severity::Error, text);
-        } else if marker.first_offset.is_some_and(|first| first != txn.first_offset) {
-            let text = format!(
-                "first offset {}, the transaction begins at {}",
-                txn.first_offset,
-                marker.first_offset.unwrap_or_default()
-            );
-            tell(findings, InFile::TxnIndex, at, Kind::TxnIndex, Severity::Error, text);
+        } else if let Some(first) = marker.first_offset.filter(|&first| first != txn.first_offset) {
+            let begins = txn.first_offset;
+            let (severity, text) = if begins < first && gone(begins) {
+                let text =
+                    format!("first offset {begins}, of which the log has kept what stands from {first} on");
+                (Severity::Note, text)
+            } else {
+                (Severity::Error, format!("first offset {begins}, the transaction begins at {first}"))
+            };
+            tell(findings, InFile::TxnIndex, at, Kind::TxnIndex, severity, text);
         }
     }
 

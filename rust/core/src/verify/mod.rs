@@ -185,7 +185,9 @@ impl Verifier {
         let named = self.segment.base_offset.is_some();
         let marker = self.order.entry(told, Surroundings { damaged, named }, &mut self.findings);
         if let Some(marker) = marker {
-            self.segment.cursors.marker(&marker, told.position, &mut self.findings);
+            let order = &self.order;
+            let gone = |offset| order.may_have_held(offset);
+            self.segment.cursors.marker(&marker, told.position, gone, &mut self.findings);
         }
     }
 

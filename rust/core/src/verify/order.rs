@@ -5,7 +5,7 @@
 //! partition shows by itself that it was cleaned (batches with offsets missing inside, without records, or with a delete
 //! horizon). In bytes that are no segment by name, gaps are notes: they need not hold all of a log. Sequences of a producer are judged alike: where offsets are missing, so may its batches be.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use crate::error::Kind;
 use crate::verify::finding::{Findings, KEPT, Place, Severity};
@@ -17,6 +17,8 @@ const KEYS: usize = 1 << 20;
 const PRODUCERS: usize = 1 << 17;
 /// Leader epochs that are remembered. A healthy log has some hundreds.
 const EPOCHS: usize = 1 << 17;
+/// Stretches of missing offsets that are remembered, the latest ones.
+const HOLES: usize = 1 << 16;
 
 /// A stretch of a log under one leader epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +73,12 @@ pub(super) struct Order {
     never_cleaned: bool,
     rewritten: bool,
     gaps: u64,
+    /// Where the log begins.
+    start: Option<i64>,
+    /// Offsets that are not there, first and last, rising; those of batches that a cleaner emptied among them.
+    holes: VecDeque<(i64, i64)>,
+    /// Holes up to this offset have been forgotten.
+    forgotten: Option<i64>,
     /// Findings that are notes if the partition shows that it was cleaned: judged at its end.
     open: Vec<(Place, Kind, String)>,
 }
@@ -104,6 +112,9 @@ impl Order {
             never_cleaned: false,
             rewritten: false,
             gaps: 0,
+            start: None,
+            holes: VecDeque::new(),
+            forgotten: None,
             open: Vec::new(),
         }
     }
@@ -142,6 +153,25 @@ impl Order {
             last_offset: it.last_offset,
             open_since: it.open_since,
         })
+    }
+
+    /// Whether nothing contradicts that a record once stood at this offset: it lies before the log's start, or where
+    /// offsets are missing. Of what was forgotten nothing is sure.
+    pub(super) fn may_have_held(&self, offset: i64) -> bool {
+        if self.start.is_none_or(|start| offset < start) || self.forgotten.is_some_and(|end| offset <= end) {
+            return true;
+        }
+        let behind = self.holes.partition_point(|(_, last)| *last < offset);
+        self.holes.get(behind).is_some_and(|(first, _)| *first <= offset)
+    }
+
+    fn hole(&mut self, first: i64, last: i64) {
+        if self.holes.len() == HOLES
+            && let Some((_, end)) = self.holes.pop_front()
+        {
+            self.forgotten = Some(end);
+        }
+        self.holes.push_back((first, last));
     }
 
     /// The keys of the next entry alone: whether the cleaner can have been here.
@@ -193,12 +223,16 @@ impl Order {
     fn offsets(&mut self, told: &Told, surroundings: Surroundings, findings: &mut Findings) {
         let (at, first, end) = (told.position, told.first, told.last.max(told.first));
         let Some(last) = self.last else {
-            self.last = Some(end);
+            (self.last, self.start) = (Some(end), Some(first));
+            if told.empty {
+                self.hole(first, end);
+            }
             return;
         };
         let expected = last.saturating_add(1);
         if first > expected {
             self.gaps += 1;
+            self.hole(expected, first - 1);
             let missing = if first == expected.saturating_add(1) {
                 format!("offset {expected} is missing")
             } else {
@@ -222,6 +256,9 @@ impl Order {
         } else if first < expected {
             let message = format!("offsets {first} to {} are there twice", end.min(last));
             findings.error(at, Kind::Overlap, message);
+        }
+        if told.empty && first >= expected {
+            self.hole(first, end);
         }
         self.last = Some(last.max(end));
     }
