@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from magicbyte.cli import problems
-from magicbyte.cli.options import FORMATS, files, sources
+from magicbyte.cli.options import dialect, files, sources
 from magicbyte.cli.output import escape, human_bytes, table, to_json
 from magicbyte.cli.progress import Progress
 from magicbyte.errors import CorruptRecordError
@@ -25,6 +25,7 @@ too: they are stored.
 \b
 Examples:
   magicbyte chargeback logs/ --by tenant --by topic
+  magicbyte chargeback logs/ --by tenant --plot usage.html
   magicbyte chargeback logs/ --by client.id --json --spark-master 'local[*]'
 
 Exit status: 0 fine, 1 the log is damaged, 2 wrong usage or a file that cannot be read, 3 no record.
@@ -36,11 +37,26 @@ Exit status: 0 fine, 1 the log is damaged, 2 wrong usage or a file that cannot b
 @click.option("--by", "by", multiple=True, required=True, metavar="NAME", help="A header's name, or topic.")
 @click.option("--groups", type=click.IntRange(min=1), default=10_000, show_default=True,
               help="Most rows; what comes later is counted as (others).")  # fmt: skip
-@click.option("--format", type=click.Choice(FORMATS), default="kafka", show_default=True,
-              help="How to read magic 2 (kafka: v2), or the one format to accept.")  # fmt: skip
+@dialect
 @click.option("--spark-master", metavar="URL", help="Work on Spark (local[4], spark://host:7077).")
+@click.option(
+    "--plot", metavar="FILE", help="A page for a browser, too, with a picture and the table (- for standard output)."
+)
 @click.option("--json", "as_json", is_flag=True, help="JSON lines.")
-def command(source: str, by: tuple[str, ...], groups: int, format: str, spark_master: str | None, as_json: bool) -> int:
+def command(
+    source: str,
+    by: tuple[str, ...],
+    groups: int,
+    format: str,
+    spark_master: str | None,
+    plot: str | None,
+    as_json: bool,
+) -> int:
+    if plot is not None:
+        from magicbyte.cli.reporting import page
+
+        if not page.drawable(plot, "--plot"):
+            return problems.USAGE
     try:
         with sources((source,), format) as opened:
             if not opened.logs or not opened.logs[0].log.segments:
@@ -54,7 +70,13 @@ def command(source: str, by: tuple[str, ...], groups: int, format: str, spark_ma
     except ValueError as error:
         problems.complain(str(error))
         return problems.USAGE
-    if as_json:
+    if plot is not None and rows:
+        from magicbyte.cli.reporting import page, usage
+
+        page.put(usage.chargeback(source, by, rows), plot)
+    if plot == "-":
+        pass
+    elif as_json:
         for row in rows:
             sys.stdout.write(to_json(row) + "\n")
     elif rows:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from magicbyte.cli import problems
-from magicbyte.cli.options import FORMATS, files, sources
+from magicbyte.cli.options import dialect, files, sources
 from magicbyte.cli.output import counted, escape, table, to_json
 from magicbyte.cli.progress import Progress
 from magicbyte.errors import CorruptRecordError
@@ -25,6 +25,7 @@ the first hop counts from the record's own timestamp.
 \b
 Examples:
   magicbyte trail logs/
+  magicbyte trail logs/ --plot routes.html
   magicbyte trail logs/ --dot | dot -Tsvg > routes.svg
   magicbyte trail logs/ --json --spark-master 'local[*]'
 
@@ -37,16 +38,30 @@ Exit status: 0 fine, 1 the log is damaged, 2 wrong usage or a file that cannot b
 @click.option("--header", default="mb.trail", show_default=True, help="The header's name.")
 @click.option("--groups", type=click.IntRange(min=1), default=10_000, show_default=True,
               help="Most hops to tell apart; what comes later is only counted.")  # fmt: skip
-@click.option("--format", type=click.Choice(FORMATS), default="kafka", show_default=True,
-              help="How to read magic 2 (kafka: v2), or the one format to accept.")  # fmt: skip
+@dialect
 @click.option("--spark-master", metavar="URL", help="Work on Spark (local[4], spark://host:7077).")
 @click.option("--dot", "as_dot", is_flag=True, help="The graph, in Graphviz's language.")
+@click.option(
+    "--plot", metavar="FILE", help="A page for a browser, too, with the graph and the table (- for standard output)."
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def command(
-    source: str, header: str, groups: int, format: str, spark_master: str | None, as_dot: bool, as_json: bool
+    source: str,
+    header: str,
+    groups: int,
+    format: str,
+    spark_master: str | None,
+    as_dot: bool,
+    plot: str | None,
+    as_json: bool,
 ) -> int:
     if as_dot and as_json:
         raise click.UsageError("--dot or --json, not both")
+    if plot is not None:
+        from magicbyte.cli.reporting import page
+
+        if not page.drawable(plot, "--plot"):
+            return problems.USAGE
     try:
         with sources((source,), format) as opened:
             if not opened.logs or not opened.logs[0].log.segments:
@@ -57,7 +72,13 @@ def command(
     except CorruptRecordError as error:
         problems.damage(error.path or source, error, "magicbyte recover makes a sound copy")
         return problems.DEFECTS
-    if as_dot:
+    if plot is not None and found.trails:
+        from magicbyte.cli.reporting import page, usage
+
+        page.put(usage.trail(source, found), plot)
+    if plot == "-":
+        pass
+    elif as_dot:
         sys.stdout.write(found.dot())
     elif as_json:
         document = {"records": found.records, "trails": found.trails, "broken": found.broken, "loops": found.loops,

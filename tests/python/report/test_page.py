@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -161,9 +162,7 @@ def test_nothing_to_read_and_nothing_to_draw_with(run: Run, tmp_path: Path, monk
     (empty / "00000000000000000000.log").write_bytes(b"")
     assert run("report", empty, "-o", tmp_path / "r.html").status == 3
     assert not (tmp_path / "r.html").exists()
-    from magicbyte.cli import report
-
-    monkeypatch.setattr(report.importlib.util, "find_spec", lambda _name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
     ran = run("report", LOGS, "-o", tmp_path / "r.html")
     assert ran.status == 2 and "magicbyte[report]" in ran.err
 

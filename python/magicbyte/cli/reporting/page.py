@@ -9,11 +9,18 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import importlib.util
+import os
+import sys
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
+import click
+
+from magicbyte.cli import problems
 from magicbyte.cli.output import escape
 
 
@@ -95,8 +102,8 @@ def _hash(source: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()}'"
 
 
-def write(source: str, tiles: list[Tile], sections: list[Section]) -> str:
-    """The page."""
+def write(source: str, tiles: list[Tile], sections: list[Section], *, footer: bool = True) -> str:
+    """The page; ``footer`` says where the figures of a report are from."""
     import jinja2
     from markupsafe import Markup
 
@@ -120,4 +127,35 @@ def write(source: str, tiles: list[Tile], sections: list[Section]) -> str:
         js=Markup(js),
         tiles=tiles,
         sections=shown,
+        footer=footer,
     )
+
+
+def drawable(output: str, option: str) -> bool:
+    """Whether what a page needs is installed; says what is missing. Asked before hours of reading, not behind them.
+
+    Raises:
+        UsageError: the option names no file that can be written.
+    """
+    if output != "-" and (Path(output).is_dir() or not Path(output).absolute().parent.is_dir()):
+        what = "is a directory" if Path(output).is_dir() else "its directory is not there"
+        raise click.UsageError(f"{option} {output}: {what}; name a file to write")
+    missing = [name for name in ("matplotlib", "jinja2") if importlib.util.find_spec(name) is None]
+    if missing:
+        problems.complain(f"a report needs {' and '.join(missing)}", "pip install 'magicbyte[report]'")
+    return not missing
+
+
+def put(html: str, output: str) -> None:
+    """Writes a page to a file, or to standard output (``-``)."""
+    if output == "-":
+        sys.stdout.write(html)
+        return
+    # Aside and renamed: a page that is open in a browser never stands there half.
+    target = Path(output)
+    aside = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        aside.write_text(html, encoding="utf-8")
+        aside.replace(target)
+    finally:
+        aside.unlink(missing_ok=True)
