@@ -52,7 +52,8 @@ class Cleaning:
             cleaning and after it. None: no limit.
         dedupe_buffer_size: bytes of memory for keys, 24 for each (32 unless ``strategy`` is ``offset``). Where the keys do
             not fit there are more passes over the log, and the outcome is the same.
-        clean_active: cleans the last segment, too. A broker never does; for a log that is not written any more.
+        clean_active: cleans the last segment, too. A broker never does; for a log that is not written any more. An entry that
+            is not all there at its end is left out, as by a broker that starts.
 
     ``max.compaction.lag.ms`` and ``min.cleanable.dirty.ratio`` tell a broker when to clean, not what to keep: a cleaning
     that is asked for takes place.
@@ -149,8 +150,8 @@ def clean(
     """Cleans a partition directory into the directory ``target``, or a directory of partitions into directories below it.
 
     What stands in a target directory is replaced, as a whole and when all of it is written. Memory: a batch,
-    ``dedupe_buffer_size``, and 8 to 50 bytes for each open transaction and active producer. ``progress`` is told the bytes
-    read so far; in all they are at least twice the size of what is cleaned.
+    ``dedupe_buffer_size`` (where keys do not fit, a bit a record, too), and 8 to 50 bytes for each open transaction and
+    active producer. ``progress`` is told the bytes read so far; in all they are at least twice the size of what is cleaned.
 
     Raises:
         CorruptRecordError: a damaged segment. A cleaner must not guess: its partition is not written, as a broker leaves
@@ -328,7 +329,7 @@ class _Partition:
 
     def _pass(self, dirty: list[_Looked], step: Callable[[], tuple[int, bool]]) -> None:
         for one in dirty:
-            self.core.open(one.segment.path)
+            self.core.open(one.segment.path, tail=one.segment is self.segments[-1])
             before, ended = 0, False
             while not ended:
                 position, ended = step()
@@ -363,7 +364,8 @@ class _Partition:
         path = self.made / f"{base:020d}.log"
         with path.open("wb") as file:
             for one in group:
-                core.open(one.segment.path, bytes_of(Path(one.segment.path).with_suffix(".txnindex")))
+                index = bytes_of(Path(one.segment.path).with_suffix(".txnindex"))
+                core.open(one.segment.path, index, tail=one.segment is self.segments[-1])
                 before, ended = 0, False
                 while not ended:
                     with in_order(one.segment.path, before):

@@ -108,7 +108,8 @@ def retain(
 ) -> Rewritten:
     """Writes what ``retaining`` keeps of a partition directory, or of a directory of partitions, into ``target``.
 
-    Files, memory, ``strict`` and errors are those of ``clean``; the last segment is written again like the others.
+    Files, memory, ``strict`` and errors are those of ``clean``; the last segment is written again like the others, without
+    an entry that is not all there at its end.
     """
     return _each(source, target, timed(retaining), format, limits, strict, progress)
 
@@ -125,8 +126,8 @@ def redact(
 ) -> Rewritten:
     """Writes a partition directory, or a directory of partitions, into ``target`` with these keys' records blotted out.
 
-    Files, memory, ``strict`` and errors are those of ``clean``; the last segment is written again like the others. Batches
-    without such a record are copied byte for byte.
+    Files, memory, ``strict`` and errors are those of ``clean``; the last segment is written again like the others, without
+    an entry that is not all there at its end. Batches without such a record are copied byte for byte.
     """
     return _each(source, target, redaction, format, limits, strict, progress)
 
@@ -237,7 +238,8 @@ class _Partition:
         path = self.made / f"{base:020d}.log"
         offsets = self._expired(segment, done)
         self.core.target(base, INDEX_INTERVAL)
-        self.core.open(segment.path, bytes_of(Path(segment.path).with_suffix(".txnindex")), offsets)
+        index = bytes_of(Path(segment.path).with_suffix(".txnindex"))
+        self.core.open(segment.path, index, offsets, tail=segment is self.segments[-1])
         with path.open("wb") as file:
             before, ended = 0, False
             while not ended:

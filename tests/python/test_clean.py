@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -148,6 +150,56 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     document = json.loads(capsys.readouterr().out)
     assert (document["partitions"][0]["counts"]["outranked"], document["uncleanable"]) == (1, [])
     assert kept(tmp_path / "out" / "t-0") == [(0, b"k", b"1")]
-    assert main(["clean", str(tmp_path / "in"), str(tmp_path / "out")]) == 0
+    assert main(["clean", str(tmp_path / "in"), str(tmp_path / "out")]) == 2
+    assert "--overwrite" in capsys.readouterr().err
+    assert main(["clean", str(tmp_path / "in"), str(tmp_path / "out"), "--overwrite"]) == 0
     assert "2 records read, 1 kept" in capsys.readouterr().out
     assert main(["clean", str(tmp_path / "in"), str(tmp_path / "in")]) == 2
+
+
+PEAK = """
+import re, sys
+import magicbyte as mb
+source, target, memory = sys.argv[1:]
+done = mb.clean(source, target, mb.Cleaning(clean_active=True, dedupe_buffer_size=int(memory)))
+print(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1], done.counts["rounds"])
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is read from /proc")
+def test_keys_take_the_memory_that_they_are_given_and_no_more(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    count = 1_000_000
+    keys = pa.array([b"%d" % n for n in range(count)], pa.binary())
+    with mb.Writer(tmp_path / "in-0") as writer:
+        for piece in mb.encode_arrow(pa.table({"key": keys, "value": keys}), batch_size=1 << 20):
+            writer.append(piece)
+
+    def peak(memory: int) -> tuple[int, int]:
+        command = [sys.executable, "-c", PEAK, str(tmp_path / "in-0"), str(tmp_path / f"{memory}-0"), str(memory)]
+        kilobytes, rounds = subprocess.run(command, capture_output=True, check=True, text=True).stdout.split()
+        return int(kilobytes) << 10, int(rounds)
+
+    (much, once), (little, often) = peak(64 << 20), peak(2 << 20)
+    assert (once, often > 10) == (1, True)
+    # A million keys are 24 MB and a tenth; instead, 2 MB and a bit a record.
+    assert much - little > 18 << 20
+    files = [sorted(path.name for path in (tmp_path / f"{memory << 20}-0").iterdir()) for memory in (64, 2)]
+    assert files[0] == files[1]
+    logs = [(tmp_path / f"{memory << 20}-0" / f"{0:020d}.log").read_bytes() for memory in (64, 2)]
+    assert logs[0] == logs[1] == (tmp_path / "in-0" / f"{0:020d}.log").read_bytes()
+
+
+def test_a_torn_tail_is_left_out_where_the_last_segment_is_written(tmp_path: Path) -> None:
+    whole = batch(0, (b"a", b"1"), (b"b", b"2"), (b"a", b"3"))
+    directory = tmp_path / "t-0"
+    directory.mkdir()
+    (directory / f"{0:020d}.log").write_bytes(whole + batch(3, (b"c", b"4"))[:-1])
+    mb.clean(directory, tmp_path / "cleaned-0", mb.Cleaning(clean_active=True))
+    assert kept(tmp_path / "cleaned-0") == [(1, b"b", b"2"), (2, b"a", b"3")]
+    mb.redact(directory, tmp_path / "redacted-0", mb.Redaction(frozenset({b"b"}), value=b"x"))
+    assert kept(tmp_path / "redacted-0") == [(0, b"a", b"1"), (1, b"b", b"x"), (2, b"a", b"3")]
+    # In the midst of a log it is damage.
+    (directory / f"{9:020d}.log").write_bytes(batch(9, (b"d", b"5")))
+    with pytest.raises(mb.CorruptRecordError):
+        mb.redact(directory, tmp_path / "redacted-0", mb.Redaction(frozenset({b"b"})))

@@ -118,7 +118,11 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert main(["redact", given, str(out), "--key", "u", "--value", "hex:00", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["counts"]["changed"] == 2
     assert kept(out / "t-0") == [(0, b"u", b"\0"), (1, b"o", b"2"), (2, b"u", b"\0")]
-    assert main(["retain", given, str(out), "--drop", "env=test"]) == 0
+    # What stands there stays, unless one says otherwise.
+    assert main(["retain", given, str(out), "--drop", "env=test"]) == 2
+    assert "--overwrite" in capsys.readouterr().err
+    assert [offset for offset, _, _ in kept(out / "t-0")] == [0, 1, 2]
+    assert main(["retain", given, str(out), "--drop", "env=test", "--overwrite"]) == 0
     assert "3 records read, 1 dropped" in capsys.readouterr().out
     assert [offset for offset, _, _ in kept(out / "t-0")] == [1, 2]
     assert main(["retain", given, str(out)]) == 2

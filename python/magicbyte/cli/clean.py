@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from magicbyte.cli import problems
-from magicbyte.cli.options import FORMATS, Moment, files, sources
+from magicbyte.cli.convert import refuse_target
+from magicbyte.cli.options import Moment, dialect, files, sources
 from magicbyte.cli.output import counted, escape, human_bytes, place, to_json
 from magicbyte.cli.progress import Progress
+from magicbyte.cli.rewritten import overwrite as overwrite_option
 
 if TYPE_CHECKING:
     from magicbyte.cleaning import Cleaned, Cleaning
@@ -19,10 +21,10 @@ if TYPE_CHECKING:
 HELP = """Cleans a log as a broker's log cleaner does: of each key the latest record stays, offsets as they are.
 
 IN is a partition directory (orders-0) or a directory of those, and is only ever read. OUT becomes the same, with fresh
-indexes, and is put in its place when it is all there. As on a broker, the last segment of a partition is not cleaned, nor
-what lies behind an open transaction. Tombstones go delete.retention.ms after the cleaning that could first have
-dropped them; records of aborted transactions at once; batches that remember a producer's sequence stay, empty. Records
-without a key go: a compacted topic has none.
+indexes, and is put in its place when it is all there; what stands there already stays, unless --overwrite says so. As on a
+broker, the last segment of a partition is not cleaned, nor what lies behind an open transaction. Tombstones go
+delete.retention.ms after the cleaning that could first have dropped them; records of aborted transactions at once; batches
+that remember a producer's sequence stay, empty. Records without a key go: a compacted topic has none.
 
 Options have the names and the defaults of Kafka's settings; times are milliseconds, sizes bytes. A damaged partition is
 not cleaned, and the others are.
@@ -51,8 +53,7 @@ TIME = click.IntRange(min=0)
 @click.command("clean", help=HELP)
 @click.argument("source", metavar="IN", shell_complete=files)
 @click.argument("target", metavar="OUT", shell_complete=files)
-@click.option("--format", type=click.Choice(FORMATS), default="kafka", show_default=True,
-              help="How to read magic 2 (kafka: v2), or the one format to accept.")  # fmt: skip
+@dialect
 @click.option("--strategy", type=click.Choice(("offset", "timestamp", "header")), default="offset", show_default=True,
               help="Which record of a key wins (KIP-280).")  # fmt: skip
 @click.option("--header", default="version", show_default=True, help="The header that holds the version.")
@@ -66,11 +67,22 @@ TIME = click.IntRange(min=0)
 @click.option("--dedupe-buffer-size", type=SIZE, default=128 << 20, show_default=True,
               help="Memory for keys; with more of them there are more passes.")  # fmt: skip
 @click.option("--clean-active", is_flag=True, help="Clean the last segment too, which a broker never does.")
+@overwrite_option
 @click.option("--now", type=Moment(), help="The time of the cleaning; without it, the clock's.")
 @click.option("--spark-master", metavar="URL", help="Clean on Spark (local[4], spark://host:7077), a task a partition.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document about what was done.")
-def command(source: str, target: str, format: str, spark_master: str | None, as_json: bool, **settings: Any) -> int:
+def command(
+    source: str,
+    target: str,
+    format: str,
+    overwrite: bool,
+    spark_master: str | None,
+    as_json: bool,
+    **settings: Any,
+) -> int:
     from magicbyte.cleaning import Cleaning
+
+    refuse_target(source, target, overwrite)
 
     cleaning = Cleaning(**settings)
     with sources((source,), format) as opened:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from magicbyte.cli import problems
-from magicbyte.cli.options import FORMATS, ISOLATIONS, files, sources
+from magicbyte.cli.options import ISOLATIONS, dialect, files, sources
 from magicbyte.cli.output import counted, human_bytes, to_json
 from magicbyte.cli.progress import Progress
 from magicbyte.errors import CorruptRecordError
@@ -37,8 +37,7 @@ before they landed, or a file that cannot be read or written, 3 no segment there
 @click.command("land", help=HELP)
 @click.argument("source", metavar="IN", shell_complete=files)
 @click.argument("target", metavar="OUT", shell_complete=files)
-@click.option("--format", type=click.Choice(FORMATS), default="kafka", show_default=True,
-              help="How to read magic 2 (kafka: v2), or the one format to accept.")  # fmt: skip
+@dialect
 @click.option("--isolation", type=click.Choice(ISOLATIONS), default="read_uncommitted", show_default=True,
               help="read_committed leaves out what was aborted, and what is not decided until the next run.")  # fmt: skip
 @click.option("--table", type=click.Choice(("parquet", "delta")), default="parquet", show_default=True,

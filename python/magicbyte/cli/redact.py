@@ -6,13 +6,14 @@ from typing import TextIO
 
 import click
 
-from magicbyte.cli.options import FORMATS, as_bytes, files
-from magicbyte.cli.rewritten import carry_out
+from magicbyte.cli.options import as_bytes, dialect, files
+from magicbyte.cli.rewritten import carry_out, overwrite
 
 HELP = """Writes IN to OUT with all records of chosen keys blotted out, those of aborted transactions too.
 
 IN is a partition directory (orders-0) or a directory of those, and is only ever read. OUT becomes the same, with fresh
-indexes, and is put in its place when it is all there. Offsets stay as they are. Value and headers of the records go;
+indexes, and is put in its place when it is all there; what stands there already stays, unless --overwrite says so.
+Offsets stay as they are. Value and headers of the records go;
 key, timestamp and offset stay, unless --drop takes all of it. Batches without such a record are copied byte for byte.
 
 \b
@@ -34,8 +35,8 @@ Exit status: 0 done, 1 a partition is damaged, 2 wrong usage or a file that cann
 @click.option("--drop", is_flag=True, help="The records go as a whole.")
 @click.option("--value", help="The new value (text, hex:…, base64:…); without it, null.")
 @click.option("--keep-headers", is_flag=True, help="Their headers stay.")
-@click.option("--format", type=click.Choice(FORMATS), default="kafka", show_default=True,
-              help="How to read magic 2 (kafka: v2), or the one format to accept.")  # fmt: skip
+@dialect
+@overwrite
 @click.option("--spark-master", metavar="URL", help="Work on Spark (local[4], spark://host:7077), a task a partition.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document about what was done.")
 def command(
@@ -47,6 +48,7 @@ def command(
     value: str | None,
     keep_headers: bool,
     format: str,
+    overwrite: bool,
     spark_master: str | None,
     as_json: bool,
 ) -> int:
@@ -61,4 +63,4 @@ def command(
         raise click.UsageError("--drop leaves nothing that --value or --keep-headers could be of")
     given = None if value is None else as_bytes(value)
     redaction = Redaction(frozenset(wanted), drop=drop, value=given, without_headers=not keep_headers)
-    return carry_out(source, target, redaction, format, spark_master, as_json)
+    return carry_out(source, target, redaction, format, spark_master, as_json, overwrite=overwrite)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from magicbyte.cli.options import FORMATS, Moment, as_bytes, files
-from magicbyte.cli.rewritten import carry_out
+from magicbyte.cli.options import Moment, as_bytes, dialect, files
+from magicbyte.cli.rewritten import carry_out, overwrite
 
 if TYPE_CHECKING:
     from magicbyte.middleware.predicates import Predicate
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 HELP = """Writes what retention keeps of IN to OUT: whole segments as a broker's does, and records by their own headers.
 
 IN is a partition directory (orders-0) or a directory of those, and is only ever read. OUT becomes the same, with fresh
-indexes, and is put in its place when it is all there. Offsets stay as they are. A record with a header that cannot be read
+indexes, and is put in its place when it is all there; what stands there already stays, unless --overwrite says so.
+Offsets stay as they are. A record with a header that cannot be read
 stays: a bad header loses no data. Times are milliseconds.
 
 \b
@@ -32,8 +33,7 @@ Exit status: 0 done, 1 a partition is damaged, 2 wrong usage or a file that cann
 @click.command("retain", help=HELP)
 @click.argument("source", metavar="IN", shell_complete=files)
 @click.argument("target", metavar="OUT", shell_complete=files)
-@click.option("--format", type=click.Choice(FORMATS), default="kafka", show_default=True,
-              help="How to read magic 2 (kafka: v2), or the one format to accept.")  # fmt: skip
+@dialect
 @click.option("--retention-ms", type=click.IntRange(min=0), help="Oldest segments go by their latest record's time.")
 @click.option("--retention-bytes", type=click.IntRange(min=0), help="Oldest segments go while the rest is no less.")
 @click.option("--ttl-header", help="Header with the milliseconds that a record lives from its own timestamp on.")
@@ -42,12 +42,14 @@ Exit status: 0 done, 1 a partition is damaged, 2 wrong usage or a file that cann
 @click.option("--hold", metavar="NAME[=VALUE]", help="Records with this header are never dropped by themselves.")
 @click.option("--drop", metavar="NAME[=VALUE]", help="Records with this header go.")
 @click.option("--now", type=Moment(), help="The time that all is measured by; without it, the clock's.")
+@overwrite
 @click.option("--spark-master", metavar="URL", help="Work on Spark (local[4], spark://host:7077), a task a partition.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document about what was done.")
 def command(
     source: str,
     target: str,
     format: str,
+    overwrite: bool,
     retention_ms: int | None,
     retention_bytes: int | None,
     ttl_header: str | None,
@@ -80,7 +82,7 @@ def command(
             "--max-age-ms goes by records"
         )
     retaining = Retaining(own, retention_ms, retention_bytes, now)
-    return carry_out(source, target, retaining, format, spark_master, as_json)
+    return carry_out(source, target, retaining, format, spark_master, as_json, overwrite=overwrite)
 
 
 def _predicate(text: str) -> Predicate:

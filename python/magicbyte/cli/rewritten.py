@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from magicbyte.cli import problems
+from magicbyte.cli.convert import refuse_target
 from magicbyte.cli.options import sources
 from magicbyte.cli.output import counted, human_bytes, to_json
 from magicbyte.cli.progress import Progress
@@ -17,10 +18,21 @@ if TYPE_CHECKING:
     from magicbyte.rewriting import Redaction, Retaining, Rewritten
 
 
+overwrite = click.option("--overwrite", is_flag=True, help="Replace what stands at OUT.")
+
+
 def carry_out(
-    source: str, target: str, what: Retaining | Redaction, format: str, spark_master: str | None, as_json: bool
+    source: str,
+    target: str,
+    what: Retaining | Redaction,
+    format: str,
+    spark_master: str | None,
+    as_json: bool,
+    *,
+    overwrite: bool,
 ) -> int:
     """Writes ``source`` again into ``target``, tells what was done, and returns the exit status."""
+    refuse_target(source, target, overwrite)
     with sources((source,), format) as opened:
         if not opened.logs or not opened.logs[0].log.segments:
             return opened.nothing("no segments")

@@ -64,14 +64,15 @@ impl Rewriter {
     }
 
     /// The segment that the next steps read, the bytes of its `.txnindex`, and the offsets that are chosen of it: int64 in the
-    /// machine's order, rising.
-    #[pyo3(signature = (path, aborted=None, offsets=None))]
+    /// machine's order, rising. `tail`: it ends the log, perhaps with a part of an entry.
+    #[pyo3(signature = (path, aborted=None, offsets=None, tail=false))]
     fn open(
         &self,
         py: Python<'_>,
         path: PathBuf,
         aborted: Option<&[u8]>,
         offsets: Option<&[u8]>,
+        tail: bool,
     ) -> PyResult<()> {
         let mut state = self.state.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
         let (offsets, rest) = offsets.unwrap_or_default().as_chunks::<8>();
@@ -80,7 +81,7 @@ impl Rewriter {
             return Err(PyValueError::new_err("offsets: int64, rising"));
         }
         state.offsets = offsets;
-        state.reading.open(path, aborted, self.options)
+        state.reading.open(path, aborted, tail, self.options)
     }
 
     /// Begins a new segment.

@@ -36,9 +36,9 @@ class Pass(NamedTuple):
     done: mb.CleanedPartition
 
 
-def policy(broker: Broker, topic: str, value: str) -> None:
+def policy(broker: Broker, topic: str, value: str, retention: int = 0) -> None:
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-    for name, setting in (("cleanup.policy", value), ("delete.retention.ms", "0")):
+    for name, setting in (("cleanup.policy", value), ("delete.retention.ms", str(retention))):
         resource.add_incremental_config(ConfigEntry(name, setting, incremental_operation=AlterConfigOpType.SET))
     admin = broker.admin()
     admin.incremental_alter_configs([resource])[resource].result(30)
@@ -48,21 +48,21 @@ def checkpoint(broker: Broker, topic: str) -> int:
     return broker.checkpoint("cleaner-offset-checkpoint").get((topic, 0), -1)
 
 
-def cleaned(broker: Broker, topic: str, root: Path, number: int) -> Pass:
+def cleaned(broker: Broker, topic: str, root: Path, number: int, retention: int = 0) -> Pass:
     """Copies the directory, lets the broker clean it, copies what that left, and cleans the first copy."""
     directory = broker.partition_dir(topic)
     given, brokers, ours = (root / f"{name}-{number}" / f"{topic}-0" for name in ("given", "brokers", "ours"))
     ignore = shutil.ignore_patterns("*.deleted", "*.cleaned", "*.swap")
     shutil.copytree(directory, given, ignore=ignore)
     before = checkpoint(broker, topic)
-    policy(broker, topic, "compact")
+    policy(broker, topic, "compact", retention)
     deadline = time.monotonic() + 60
     while checkpoint(broker, topic) <= before:
         assert time.monotonic() < deadline, "the broker did not clean"
         time.sleep(0.1)
-    policy(broker, topic, "delete")
+    policy(broker, topic, "delete", retention)
     shutil.copytree(directory, brokers, ignore=ignore)
-    cleaning = mb.Cleaning(delete_retention_ms=0, segment_bytes=SEGMENT_BYTES)
+    cleaning = mb.Cleaning(delete_retention_ms=retention, segment_bytes=SEGMENT_BYTES)
     done = mb.clean(given, ours, cleaning)
     return Pass(given, brokers, ours, done.partitions[0])
 
@@ -138,6 +138,53 @@ def test_the_outcome_does_not_depend_on_the_memory(passes: list[Pass], number: i
 def test_what_is_written_is_as_sound_as_what_a_broker_writes(passes: list[Pass]) -> None:
     for one in passes:
         ours, brokers = (mb.Log(it).verify() for it in (one.ours, one.brokers))
+        assert ours.ok and brokers.ok
         assert [(d.kind, d.severity, d.message) for d in ours.defects] == [
             (d.kind, d.severity, d.message) for d in brokers.defects
         ]
+
+
+def horizons(directory: Path) -> list[int]:
+    """When the tombstones of each stamped batch may go."""
+    return [batch.base_timestamp for batch in mb.Log(directory).batches() if batch.delete_horizon]
+
+
+def tombstones(directory: Path) -> list[int]:
+    """Offsets of those below the active segment."""
+    log = mb.Log(directory)
+    return [r.offset for r in log.records(offsets=(0, log.segments[-1].base_offset)) if r.value is None]
+
+
+@pytest.mark.parametrize("retention", [3_600_000, 1_000], ids=["an hour", "a second"])
+def test_tombstones_go_when_their_horizon_is_over(broker: Broker, tmp_path: Path, retention: int) -> None:
+    topic = f"horizons-{retention}"
+    broker.create_topic(topic, config=SMALL_SEGMENTS)
+    sender = Sender(broker.bootstrap, **SMALL_BATCHES)
+    sender.send(topic, updates(800, keys=90, seed=1))
+    begun = time.time_ns() // 1_000_000
+    first = cleaned(broker, topic, tmp_path, 0, retention)
+    ended = time.time_ns() // 1_000_000
+    assert records(first.ours) == records(first.brokers)
+    assert batches(first.ours) == batches(first.brokers)
+    stayed = tombstones(first.brokers)
+    assert stayed
+    for directory in (first.ours, first.brokers):
+        assert horizons(directory)
+        # Each of the two by its own clock's look at the time.
+        assert all(begun <= horizon - retention <= ended for horizon in horizons(directory))
+
+    # The time that the broker stamped, not one that anybody guesses: it is over, or it is not.
+    over = retention < 60_000
+    while over and time.time_ns() // 1_000_000 <= max(horizons(first.brokers)):
+        time.sleep(0.05)
+    sender.send(topic, updates(400, keys=9, seed=2, prefix="other"))
+    second = cleaned(broker, topic, tmp_path, 1, retention)
+    assert records(second.ours) == records(second.brokers)
+    assert batches(second.ours) == batches(second.brokers)
+    left = set(stayed) & set(tombstones(second.brokers))
+    assert (second.done.counts["tombstones"] > 0) == over
+    assert bool(left) != over
+    # A batch that was stamped keeps its time.
+    kept = [set(horizons(first.brokers)) & set(horizons(it)) for it in (second.brokers, second.ours)]
+    assert kept[0] == kept[1]
+    assert kept[0]
