@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ._core import ConsumerRecord
     from .log import Source
 
-__all__ = ["Difference", "Digest", "diff", "digest"]
+__all__ = ["Difference", "Digest", "diff", "digest", "first_difference"]
 
 FIELDS = ("timestamp", "key", "value", "headers")
 
@@ -97,12 +97,13 @@ def differences(one: Log, other: Log, advance: Advance | None = None) -> Iterato
         if name not in mine or name not in yours:
             yield Difference(*name, None, ("partition",), None, None, "first" if name in mine else "second")
         elif _digest(one, mine[name], advance) != _digest(other, yours[name], advance):
-            yield from _first(name, _records(one, mine[name]), _records(other, yours[name]))
+            yield from first_difference(name, _records(one, mine[name]), _records(other, yours[name]))
 
 
-def _first(
+def first_difference(
     name: tuple[str, int], mine: Iterator[ConsumerRecord], yours: Iterator[ConsumerRecord]
 ) -> Iterator[Difference]:
+    """The first place where two streams of one partition's records differ, if there is one."""
     while True:
         a, b = next(mine, None), next(yours, None)
         if a is None and b is None:

@@ -28,6 +28,11 @@ UNKNOWN = -1
 """A partition, or a base offset, that no name tells."""
 
 
+def absolute(path: str) -> str:
+    """A path as a process in another directory needs it; an address (``s3://…``) is one as it is."""
+    return path if "://" in path else os.path.abspath(path)
+
+
 @dataclass(frozen=True, slots=True)
 class Segment:
     """One file of log entries.

@@ -6,12 +6,13 @@ import contextlib
 import os
 import shutil
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from magicbyte._aside import aside_name, flush_directory, replace_directory
-from magicbyte._layout import Segment, file_kind
+from magicbyte._layout import Segment, absolute, file_kind
 from magicbyte.errors import CorruptRecordError
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ def targets_of(log: Log, target: str | os.PathLike[str]) -> list[tuple[list[Segm
     groups = [list(group) for _, group in groupby(log.segments, lambda it: (it.topic, it.partition))]
     if any(not segment.path for segment in log.segments):
         raise ValueError("bytes in hand are no segments of a directory")
+    if any("://" in segment.path for segment in log.segments):
+        raise ValueError(f"{log.source}: this needs files of a disk, with all that stands beside them; copy them first")
     pairs = []
     for segments in groups:
         own = Path(os.path.realpath(segments[0].path)).parent
@@ -44,6 +47,15 @@ def targets_of(log: Log, target: str | os.PathLike[str]) -> list[tuple[list[Segm
             raise ValueError(f"{directory} is the source, or lies in it, or holds it: the source is never written to")
         pairs.append((segments, directory))
     return pairs
+
+
+def tasks_of(log: Log, target: str | os.PathLike[str]) -> list[tuple[int, tuple[list[Segment], str]]]:
+    """The same as tasks for workers, which may stand in other directories: bytes, segments, directory."""
+    tasks = []
+    for segments, directory in targets_of(log, target):
+        own = [replace(segment, path=absolute(segment.path)) for segment in segments]
+        tasks.append((sum(segment.size for segment in segments), (own, os.path.abspath(directory))))
+    return tasks
 
 
 @contextlib.contextmanager

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
 from magicbyte._aside import flush_directory, written_aside
+from magicbyte._layout import absolute
 from magicbyte.log import Log, Stretch
 
 if TYPE_CHECKING:
@@ -42,9 +43,11 @@ __all__ = ["Landed", "Landing", "land"]
 DAY = 86_400_000  # milliseconds
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 OPEN = 16  # files that a task has open at a time: one a day
+ROWS, BYTES = 1 << 18, 32 << 20  # of a row group at most, bytes before compression: readers go by them
 STATE = "_magicbyte"
 COLUMNS = ("key", "value", "partition", "offset", "timestamp", "timestampType", "headers")
-"""Of the files: those of Spark's Kafka source but for ``topic``, which is in their names."""
+"""Of the files: those of Spark's Kafka source but for ``topic``, which is in their names. A record without headers has an
+empty list, and one without a time has none: where the source has NULL, and 1969."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +219,7 @@ def _tasks(
             if some and room + size > landing.target_bytes:
                 yield Task(tuple(some), room, known)
                 some, room = [], 0
-            some.append(stretch._replace(path=os.path.abspath(stretch.path)))
+            some.append(stretch._replace(path=absolute(stretch.path)))
             room += size
         if some:
             yield Task(tuple(some), room, known)
@@ -248,7 +251,7 @@ class _Work:
         )
         rows = 0
         try:
-            for batch in reader.scan(COLUMNS):
+            for batch in reader.scan(COLUMNS, batch_rows=ROWS, batch_bytes=BYTES):
                 rows += batch.num_rows
                 for day, own in _by_day(batch):
                     files.write(day, own)

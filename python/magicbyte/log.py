@@ -315,13 +315,23 @@ class Log:
         found: list[Stretch] = []
         for name, group in groupby(self.segments, lambda segment: (segment.topic, segment.partition)):
             wanted = _wanted(offsets, *name)
-            if wanted is None:
-                continue
-            segments = list(group)
-            for segment, following in zip(segments, [*segments[1:], None], strict=True):
-                stretch = self._stretch(segment, following, wanted, since)
-                if stretch is not None:
-                    found += [stretch] if target_bytes is None else self._cut(segment, stretch, target_bytes)
+            if wanted is not None:
+                found += self.stretches_of(list(group), wanted, since, target_bytes)
+        return found
+
+    def stretches_of(
+        self,
+        segments: Sequence[Segment],
+        wanted: tuple[int | None, int | None],
+        since: int | None = None,
+        target_bytes: int | None = None,
+    ) -> list[Stretch]:
+        """The same of neighbouring segments of one partition."""
+        found: list[Stretch] = []
+        for segment, following in zip(segments, [*segments[1:], None], strict=True):
+            stretch = self._stretch(segment, following, wanted, since)
+            if stretch is not None:
+                found += [stretch] if target_bytes is None else self._cut(segment, stretch, target_bytes)
         return found
 
     def _parts(self, stretches: Iterable[Stretch]) -> list[Part]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from magicbyte._layout import absolute
 from magicbyte.log import Log, Stretch
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def by_stretch(
     tasks = []
     for stretch in log.stretches(target_bytes=TASK_BYTES):
         end = sizes[stretch.path] if stretch.end is None else stretch.end
-        tasks.append((max(end - stretch.start, 0), stretch._replace(path=os.path.abspath(stretch.path))))
+        tasks.append((max(end - stretch.start, 0), stretch._replace(path=absolute(stretch.path))))
     if run is not None:
         return run(tasks, work)
     results, behind = [], 0

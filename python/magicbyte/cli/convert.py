@@ -57,6 +57,7 @@ already stays, unless --overwrite says that it may go; SOURCE itself is never wr
 Examples:
   magicbyte convert orders-0 new/orders-0 --to v3
   magicbyte convert old/ new/ --to v2 --codec zstd
+  magicbyte convert old/ new/ --to v3 --spark-master 'local[*]'
   magicbyte convert 00000000000000000000.log - --to v1 | magicbyte dump -
 
 Exit status: 0 converted, 1 the log has defects, 2 wrong usage, a file that cannot be read or written, or a target that is
@@ -96,6 +97,7 @@ there already, 3 nothing to convert.
     help="Write v3 or a draft even where a broker's own files stand; no broker can read it.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace what stands at TARGET.")
+@click.option("--spark-master", metavar="URL", help="Convert on Spark (local[4], spark://host:7077), a task a segment.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document about what was done.")  # fmt: skip
 def command(
     source: str,
@@ -105,9 +107,14 @@ def command(
     segment_bytes: int,
     into_broker: bool,
     overwrite: bool,
+    spark_master: str | None,
     as_json: bool,
     **options: Any,
 ) -> int:
+    if spark_master is not None and (source == "-" or target == "-" or Path(source).is_file()):
+        raise click.UsageError("--spark-master converts partition directories: SOURCE and TARGET are directories")
+    if spark_master is not None and options["first_offset"] is not None:
+        raise click.UsageError("--first-offset numbers one record after the other: leave --spark-master out")
     if to not in BROKERS_OWN and target != "-" and not into_broker and (sign := broker_sign(Path(target))):
         problems.complain(
             f"{target}: a broker's directory, by {sign}; no broker can read {to}",
@@ -124,7 +131,10 @@ def command(
         with Progress(log.size) as progress:
             done = Done(to, target)
             try:
-                _convert(log, source, target, done, progress, segment_bytes=segment_bytes, **options)
+                if spark_master is not None:
+                    _on_spark(log, target, done, progress, spark_master, segment_bytes=segment_bytes, **options)
+                else:
+                    _convert(log, source, target, done, progress, segment_bytes=segment_bytes, **options)
             except CorruptRecordError as error:
                 problems.damage(error.path or source, error, "--mode DROPMALFORMED leaves it out")
                 return problems.DEFECTS
@@ -228,6 +238,18 @@ def _convert(
         behind += one.size
         after = sum(path.stat().st_size for path in directory.glob("*.log"))
         done.add(f"{topic}-{partition}", one.size, after, converted.dropped, converted.findings)
+
+
+def _on_spark(log: Log, target: str, done: Done, progress: Progress, master: str, **options: Any) -> None:
+    try:
+        from magicbyte.spark.convert import convert
+        from magicbyte.spark.jobs import session
+    except ImportError as error:
+        raise click.UsageError(f"--spark-master: {error}; pip install 'magicbyte[spark]'") from None
+    with session(master, "convert") as spark:
+        for one in convert(spark, log, target, done.to, progress=progress.to, **options):
+            name = f"{one.topic}-{one.partition}"
+            done.add(name, one.bytes, one.written, one.converted.dropped, one.converted.findings)
 
 
 def _behind(progress: Progress, before: int) -> Callable[[int], None]:

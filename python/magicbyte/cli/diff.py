@@ -26,6 +26,7 @@ from magicbyte.errors import MagicbyteError
 if TYPE_CHECKING:
     from magicbyte._compare import Difference
     from magicbyte._core import ConsumerRecord
+    from magicbyte.log import Log
 
 HELP = """Whether two logs hold the same records: offsets, timestamps, keys, values, headers, in order.
 
@@ -39,6 +40,7 @@ With one PATH, the digests are printed. With --replicas, A and B may be globs, e
 Examples:
   magicbyte diff /var/kafka/orders-0 backup/orders-0
   magicbyte diff logs/ backup/ --json
+  magicbyte diff logs/ backup/ --spark-master 'local[*]'
   magicbyte diff logs/
 
 Exit status: 0 the same, 1 not the same or damaged, 2 wrong usage or a file that cannot be read, 3 no record.
@@ -49,8 +51,9 @@ Exit status: 0 the same, 1 not the same or damaged, 2 wrong usage or a file that
 @click.argument("paths", metavar="A [B]", nargs=-1, required=True, shell_complete=files)
 @dialect
 @replicas
+@click.option("--spark-master", metavar="URL", help="Compare on Spark (local[4], spark://host:7077), a task a segment.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
-def command(paths: tuple[str, ...], format: str, replicas: str | None, as_json: bool) -> int:
+def command(paths: tuple[str, ...], format: str, replicas: str | None, spark_master: str | None, as_json: bool) -> int:
     if len(paths) > 2:
         raise click.UsageError("one path, for its digests, or two, to compare them")
     with sources(paths, format, replicas, each=True) as opened:
@@ -63,8 +66,8 @@ def command(paths: tuple[str, ...], format: str, replicas: str | None, as_json: 
         try:
             with Progress(sum(source.log.size for source in opened.logs)) as progress:
                 if len(paths) == 1:
-                    return _digests(at, as_json, progress)
-                return _compare(opened.logs[0], opened.logs[1], as_json, progress)
+                    return _digests(at, spark_master, as_json, progress)
+                return _compare(opened.logs[0], opened.logs[1], spark_master, as_json, progress)
         except MagicbyteError as error:
             path = getattr(error, "path", None)
             problems.damage(
@@ -73,10 +76,24 @@ def command(paths: tuple[str, ...], format: str, replicas: str | None, as_json: 
             return problems.DEFECTS
 
 
-def _digests(source: Source, as_json: bool, progress: Progress) -> int:
+def _on_spark(master: str, name: str, progress: Progress, *logs: Log) -> Any:
+    """What a job of this name says of the logs."""
+    try:
+        from magicbyte.spark import compare
+        from magicbyte.spark.jobs import session
+    except ImportError as error:
+        raise click.UsageError(f"--spark-master: {error}; pip install 'magicbyte[spark]'") from None
+    with session(master, name) as spark:
+        return getattr(compare, name)(spark, *logs, progress=progress.to)
+
+
+def _digests(source: Source, master: str | None, as_json: bool, progress: Progress) -> int:
     from magicbyte._compare import digest
 
-    found = digest(source.log, advance=progress.by)
+    if master is None:
+        found = digest(source.log, advance=progress.by)
+    else:
+        found = _on_spark(master, "digest", progress, source.log)
     clear()
     if as_json:
         rows = [
@@ -92,10 +109,13 @@ def _digests(source: Source, as_json: bool, progress: Progress) -> int:
     return problems.FINE if any(d.records for d in found.values()) else problems.NOTHING
 
 
-def _compare(one: Source, other: Source, as_json: bool, progress: Progress) -> int:
+def _compare(one: Source, other: Source, master: str | None, as_json: bool, progress: Progress) -> int:
     from magicbyte._compare import differences
 
-    found = list(differences(one.log, other.log, progress.by))
+    if master is None:
+        found = list(differences(one.log, other.log, progress.by))
+    else:
+        found = _on_spark(master, "diff", progress, one.log, other.log)
     clear()
     if as_json:
         sys.stdout.write(to_json({"same": not found, "differences": [_json(d) for d in found]}) + "\n")

@@ -22,6 +22,8 @@ from magicbyte.cli.output import counted, escape, iso, painted, place, show_time
 from magicbyte.cli.progress import Progress
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from magicbyte._core import LedgerRow, Part
     from magicbyte._report import Report
     from magicbyte.log import Segment
@@ -115,14 +117,24 @@ def _reports(wanted: list[tuple[Source, Pairs]], format: str) -> list[tuple[Sour
 
 def _on_spark(wanted: list[tuple[Source, Pairs]], format: str, master: str) -> list[tuple[Source, Report]]:
     try:
-        from magicbyte.spark.verify import session, verify_segments
+        from magicbyte.spark.jobs import session
+        from magicbyte.spark.verify import verify_segments
     except ImportError as error:
         raise click.UsageError(f"--spark-master: {error}") from None
-    with session(master) as spark:
-        return [
-            (source, verify_segments(spark, [segment for segment, _ in pairs], format=format))
-            for source, pairs in wanted
-        ]
+    found, behind = [], 0
+    with (
+        session(master, "verify") as spark,
+        Progress(sum(it.size for _, pairs in wanted for it, _ in pairs)) as progress,
+    ):
+        for source, pairs in wanted:
+            segments = [segment for segment, _ in pairs]
+            found.append((source, verify_segments(spark, segments, format=format, progress=_from(progress, behind))))
+            behind += sum(segment.size for segment in segments)
+    return found
+
+
+def _from(progress: Progress, before: int) -> Callable[[int], None]:
+    return lambda done: progress.to(before + done)
 
 
 def _status(found: list[tuple[Source, Report]], opened: Sources) -> int:

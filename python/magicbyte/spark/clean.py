@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import SparkSession
 
 from magicbyte._layout import Segment
-from magicbyte._segments import targets_of
+from magicbyte._segments import tasks_of
 from magicbyte.cleaning import Cleaned, CleanedPartition, Cleaning, clean_partition
 from magicbyte.errors import CorruptRecordError
 from magicbyte.log import Log
@@ -54,14 +54,9 @@ def clean(
     if cleaning.now is None:
         cleaning = replace(cleaning, now=time.time_ns() // 1_000_000)
     began = time.monotonic()
-    # A worker may stand in another directory.
-    tasks: list[tuple[int, Task]] = []
-    for segments, directory in targets_of(log, target):
-        own = [replace(segment, path=os.path.abspath(segment.path)) for segment in segments]
-        tasks.append((sum(segment.size for segment in segments), (own, os.path.abspath(directory))))
     work = partial(_one, cleaning=cleaning, format=log.format, bounds=bounds_of(limits))
     done = Cleaned()
-    for outcome in collect(spark, "clean", tasks, work, progress):
+    for outcome in collect(spark, "clean", tasks_of(log, target), work, progress):
         if isinstance(outcome, CleanedPartition):
             done.partitions.append(outcome)
         elif strict:

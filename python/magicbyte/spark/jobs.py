@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, TypeVar
 from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
-__all__ = ["bounds_of", "collect", "session"]
+__all__ = ["bounds_of", "collect", "session", "watched"]
 
 if TYPE_CHECKING:
+    from pyspark.accumulators import Accumulator
+
     from magicbyte._core import Limits
 
 T = TypeVar("T")
@@ -46,24 +48,42 @@ def collect(
     """
     if not tasks:
         return []
+    order = sorted(range(len(tasks)), key=lambda at: -tasks[at][0])
+
+    def job(done: Accumulator[int]) -> list[tuple[int, R]]:
+        def one(task: tuple[int, tuple[int, T]]) -> tuple[int, R]:
+            at, (size, what) = task
+            result = work(what)
+            done.add(size)
+            return at, result
+
+        given = [(at, tasks[at]) for at in order]
+        found: list[tuple[int, R]] = spark.sparkContext.parallelize(given, len(given)).map(one).collect()
+        return found
+
+    return [result for _, result in sorted(watched(spark, name, job, progress), key=lambda it: it[0])]
+
+
+def watched(
+    spark: SparkSession,
+    name: str,
+    job: Callable[[Accumulator[int]], R],
+    progress: Callable[[int], object] | None = None,
+) -> R:
+    """Runs ``job``, whose tasks add what they have done to the accumulator that it is given; ``progress`` is told its value.
+
+    The job is in a group of its own: Ctrl-C cancels it and no other.
+    """
     context = spark.sparkContext
     done = context.accumulator(0)
-    order = sorted(range(len(tasks)), key=lambda at: -tasks[at][0])
-    results: list[tuple[int, R]] = []
+    results: list[R] = []
     failures: list[BaseException] = []
     group = f"magicbyte-{name}-{uuid.uuid4().hex}"
-
-    def one(task: tuple[int, tuple[int, T]]) -> tuple[int, R]:
-        at, (size, what) = task
-        result = work(what)
-        done.add(size)
-        return at, result
 
     def run() -> None:
         try:
             context.setJobGroup(group, f"magicbyte {name}", interruptOnCancel=True)
-            given = [(at, tasks[at]) for at in order]
-            results.extend(context.parallelize(given, len(given)).map(one).collect())
+            results.append(job(done))
         except BaseException as error:
             failures.append(error)
 
@@ -80,7 +100,7 @@ def collect(
         raise
     if failures:
         raise failures[0]
-    return [result for _, result in sorted(results, key=lambda it: it[0])]
+    return results[0]
 
 
 def bounds_of(limits: Limits | None) -> dict[str, int] | None:

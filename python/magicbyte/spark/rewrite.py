@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
 from magicbyte._layout import Segment
-from magicbyte._segments import targets_of
+from magicbyte._segments import tasks_of
 from magicbyte.errors import CorruptRecordError
 from magicbyte.log import Log
 from magicbyte.rewriting import Redaction, Retaining, Rewritten, rewrite_partition, timed
@@ -46,14 +45,9 @@ def rewrite(
     if isinstance(what, Retaining):
         what = timed(what)
     began = time.monotonic()
-    tasks = []
-    for segments, directory in targets_of(log, target):
-        # A worker may stand in another directory.
-        own = [replace(segment, path=os.path.abspath(segment.path)) for segment in segments]
-        tasks.append((sum(segment.size for segment in segments), (own, os.path.abspath(directory))))
     work = partial(_one, what=what, format=log.format, bounds=bounds_of(limits))
     done = Rewritten()
-    for one in collect(spark, "rewrite", tasks, work, progress):
+    for one in collect(spark, "rewrite", tasks_of(log, target), work, progress):
         if strict and one.unreadable:
             raise one.unreadable[0][2]
         done.add(one)

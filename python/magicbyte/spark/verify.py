@@ -7,22 +7,24 @@ segments. So the report is that of ``Log.verify``.
 
 from __future__ import annotations
 
-import os
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
 
-from magicbyte._layout import Segment
+from magicbyte._layout import Segment, absolute
 from magicbyte._report import Defect, Report, begin, beside_log, reported
 from magicbyte._state import DAMAGE, State
 from magicbyte.log import Log
+from magicbyte.spark.jobs import bounds_of, watched
 
 if TYPE_CHECKING:
+    from pyspark.accumulators import Accumulator
+
     from magicbyte._core import Limits, Verifier
     from magicbyte.log import Source
 
@@ -41,8 +43,10 @@ def verify(
     format: str = "kafka",
     limits: Limits | None = None,
     replicas: str | None = None,
+    progress: Callable[[int], object] | None = None,
 ) -> Report:
-    """``Log.verify``, a task a segment. The files must be there under the same paths on every worker.
+    """``Log.verify``, a task a segment. The files must be there under the same paths on every worker. ``progress`` is told the
+    bytes of the segments that are done.
 
     Raises:
         OSError: the path can't be read, or holds no segment.
@@ -51,45 +55,43 @@ def verify(
     log = source if isinstance(source, Log) else Log(source, format=format, limits=limits, replicas=replicas)
     if any(not segment.path for segment in log.segments):
         return log.verify()  # bytes in hand are not worth a job
-    return verify_segments(spark, log.segments, format=log.format, limits=limits)
+    return verify_segments(spark, log.segments, format=log.format, limits=limits, progress=progress)
 
 
 def verify_segments(
-    spark: SparkSession, segments: Sequence[Segment], *, format: str = "kafka", limits: Limits | None = None
+    spark: SparkSession,
+    segments: Sequence[Segment],
+    *,
+    format: str = "kafka",
+    limits: Limits | None = None,
+    progress: Callable[[int], object] | None = None,
 ) -> Report:
     """The same for segments in the order of topic, partition, base offset."""
     if not segments:
         return Report()
-    bounds = None
-    if limits is not None:
-        bounds = {name: getattr(limits, name) for name in ("record", "batch", "decompressed", "headers")}
     # A worker may stand in another directory.
-    absolute = [Segment(os.path.abspath(it.path), it.topic, it.partition, it.base_offset, it.size) for it in segments]
-    partitions = [list(group) for _, group in groupby(absolute, lambda it: (it.topic, it.partition))]
+    own = [replace(it, path=absolute(it.path)) for it in segments]
+    partitions = [list(group) for _, group in groupby(own, lambda it: (it.topic, it.partition))]
     tasks = [(at, number) for at, own in enumerate(partitions) for number in range(len(own))]
-    job = _Job(partitions, format, bounds)
-    context = spark.sparkContext
-    looked = context.parallelize(tasks, len(tasks)).flatMap(job.look)
-    count = min(len(partitions), max(context.defaultParallelism, 1))
-    sorted_ = looked.repartitionAndSortWithinPartitions(count, _partition_of)
-    reports = dict(sorted_.mapPartitions(job.judge).collect())
-    names = {one.path: two.path for one, two in zip(absolute, segments, strict=True)}
+    job = _Job(partitions, format, bounds_of(limits))
+
+    def run(done: Accumulator[int]) -> dict[int, Report]:
+        def look(task: tuple[int, int]) -> Iterator[tuple[Key, Any]]:
+            yield from job.look(task)
+            done.add(partitions[task[0]][task[1]].size)
+
+        context = spark.sparkContext
+        looked = context.parallelize(tasks, len(tasks)).flatMap(look)
+        count = min(len(partitions), max(context.defaultParallelism, 1))
+        sorted_ = looked.repartitionAndSortWithinPartitions(count, _partition_of)
+        return dict(sorted_.mapPartitions(job.judge).collect())
+
+    reports = watched(spark, "verify", run, progress)
+    names = {one.path: two.path for one, two in zip(own, segments, strict=True)}
     report = Report()
     for at in range(len(partitions)):
         report += reports[at]
     return Report(report.batches, report.records, [_named(defect, names) for defect in report.defects], report.counts)
-
-
-@contextmanager
-def session(master: str) -> Iterator[SparkSession]:
-    """A session at this master that ends with the block."""
-    builder = SparkSession.builder.master(master).appName("magicbyte verify")
-    spark = builder.config("spark.ui.enabled", "false").getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
-    try:
-        yield spark
-    finally:
-        spark.stop()
 
 
 def _partition_of(key: Key) -> int:
@@ -98,9 +100,9 @@ def _partition_of(key: Key) -> int:
 
 def _named(defect: Defect, names: Mapping[str, str]) -> Defect:
     """Under the path that the caller gave."""
-    for absolute, given in names.items():
-        if absolute != given and defect.path.startswith(absolute.removesuffix(".log")):
-            path = given.removesuffix(".log") + defect.path.removeprefix(absolute.removesuffix(".log"))
+    for there, given in names.items():
+        if there != given and defect.path.startswith(there.removesuffix(".log")):
+            path = given.removesuffix(".log") + defect.path.removeprefix(there.removesuffix(".log"))
             return Defect(path, defect.position, defect.kind, defect.severity, defect.message)
     return defect
 

@@ -12,6 +12,8 @@
 //! SHA-256 rather than a faster hash: anybody can compute it again with what every system has, and it is not the
 //! bottleneck where the processor has instructions for it.
 
+use std::ops::RangeInclusive;
+
 use sha2::{Digest as _, Sha256};
 
 use crate::codec::{Buffer, Decompressor};
@@ -57,17 +59,28 @@ impl Digest {
     /// # Errors
     /// Those of reading it. Nothing of a broken entry is added.
     pub fn add(&mut self, entry: &Entry<'_>) -> Result<()> {
-        if entry.head.is_control() {
+        self.add_within(entry, i64::MIN..=i64::MAX)
+    }
+
+    /// The same for records whose offsets lie in a range.
+    ///
+    /// # Errors
+    /// Those of reading it. Nothing of a broken entry is added.
+    pub fn add_within(&mut self, entry: &Entry<'_>, offsets: RangeInclusive<i64>) -> Result<()> {
+        let head = &entry.head;
+        let outside = head.last_offset < *offsets.start() || head.base_offset > *offsets.end();
+        // Of a message set, the header tells the last offset alone.
+        if head.is_control() || head.count.is_some() && outside {
             return Ok(());
         }
         let payload = entry.open(&mut self.decompressor, &self.limits, &mut self.buffer)?;
         self.bytes.clear();
         self.bytes.shrink_to(KEPT);
-        let mut writer = Writer { head: &entry.head, out: &mut self.bytes, first: None, last: -1 };
-        let count = payload.decode(&self.limits, &mut writer)?;
-        let (first, last) = (writer.first, writer.last);
+        let mut writer = Writer { head, offsets, out: &mut self.bytes, records: 0, first: None, last: -1 };
+        payload.decode(&self.limits, &mut writer)?;
+        let (records, first, last) = (writer.records, writer.first, writer.last);
         self.hash.update(&self.bytes);
-        self.records += u64::from(count);
+        self.records += records;
         if let Some(first) = first {
             self.offsets = Some((self.offsets.map_or(first, |(first, _)| first), last));
         }
@@ -96,7 +109,9 @@ impl Digest {
 /// Writes records as the digest has them.
 struct Writer<'w> {
     head: &'w Head,
+    offsets: RangeInclusive<i64>,
     out: &'w mut Vec<u8>,
+    records: u64,
     first: Option<i64>,
     last: i64,
 }
@@ -111,6 +126,10 @@ impl Writer<'_> {
 
 impl<'a> Sink<'a> for Writer<'_> {
     fn record(&mut self, record: &Record<'a>) -> bool {
+        if !self.offsets.contains(&record.offset) {
+            return false;
+        }
+        self.records += 1;
         self.first = self.first.or(Some(record.offset));
         self.last = record.offset;
         self.out.extend_from_slice(&record.offset.to_be_bytes());

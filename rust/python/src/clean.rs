@@ -6,27 +6,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use magicbyte::clean::{Active, Cleaner as Core, Latest, Policy, Strategy};
 use magicbyte::log::Options;
 use magicbyte::segment::Producers;
-use magicbyte::{ConvertError, Entries, Entry, Head, Next};
+use magicbyte::{ConvertError, Entry};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::{PyBytes, PyDict};
 
 use crate::arguments;
-use crate::error::Failure;
 use crate::gate::detached;
-use crate::hops::Hops;
 use crate::part::Limits;
-use crate::steps::{Closed, PIECE, Reading, Stop, Target, ended, out_of_turn};
+use crate::steps::{Closed, PIECE, Reading, Stop, Surveyed, Target, ended, out_of_turn, survey};
 use crate::transactions::Transactions;
-
-/// Batches up to this size are read whole by the survey.
-const SMALL: usize = 128;
 
 /// Where the work stands.
 enum Stage {
     Survey,
-    Latest(Latest),
+    Latest(Box<Latest>),
     Write(Box<Core>),
     Broken,
 }
@@ -50,49 +45,6 @@ pub(crate) struct Cleaner {
     transactions: Arc<magicbyte::Transactions>,
     state: Mutex<State>,
     policy: Mutex<Option<(Policy, i64)>>,
-}
-
-/// Records at most, the largest timestamp, the first and the last offset; −1 for none.
-type Surveyed = (u64, i64, i64, i64);
-
-/// Reads the headers of a segment, or whole entries where those say more.
-fn survey(path: PathBuf, options: Options, producers: &mut Producers) -> Result<Surveyed, Failure> {
-    let at: Arc<std::path::Path> = path.as_path().into();
-    let failed = |error: std::io::Error| Failure { error: error.into(), path: Some(Arc::clone(&at)) };
-    let corrupt = |error| Failure::corrupt(error, Some(Arc::clone(&at)));
-    let source = Hops::open(&path).map_err(failed)?;
-    let mut entries = Entries::new(source, Options { preallocated: true, ..options }, 0);
-    let (mut records, mut newest, mut first, mut last) = (0_u64, -1, -1, -1);
-    loop {
-        let position = entries.position();
-        let small = |head: &Head| head.is_control() || head.size <= SMALL;
-        let head = match entries.next_head(small).map_err(failed)? {
-            Some(head) => {
-                producers.append(&Entry { position, bytes: &[], head }).map_err(corrupt)?;
-                head
-            }
-            None => match entries.next().map_err(failed)? {
-                Next::Entry(entry) => {
-                    producers.append(&entry).map_err(corrupt)?;
-                    entry.head
-                }
-                Next::Damage(damage) if damage.is_tail() => continue,
-                Next::Damage(damage) => return Err(corrupt(damage.error())),
-                Next::End => return Ok((records, newest, first, last)),
-            },
-        };
-        records = records.saturating_add(match head.count {
-            Some(count) => u64::from(count.unsigned_abs()),
-            None if head.codec_id() == 0 => 1,
-            // A wrapper does not tell; no record of a message set is smaller than this when it is not compressed.
-            None => u64::from(u32::MAX),
-        });
-        newest = newest.max(head.max_timestamp);
-        if first < 0 {
-            first = head.base_offset;
-        }
-        last = last.max(head.last_offset);
-    }
 }
 
 impl Cleaner {
@@ -162,11 +114,12 @@ impl Cleaner {
     fn survey(&self, py: Python<'_>, path: PathBuf) -> PyResult<Surveyed> {
         let mut state = self.lock(py);
         let State { stage: Stage::Survey, producers, .. } = &mut *state else { return Err(out_of_turn()) };
-        Ok(detached(py, || survey(path, self.options, producers))??)
+        Ok(detached(py, || survey(path, self.options, |entry| producers.append(entry).map(|_| ())))??)
     }
 
     /// All segments have been surveyed. `expected`: records below the bound at most; `memory`: bytes for the table of keys.
     #[pyo3(signature = (*, now, delete_retention, producer_expiration, high_watermark, expected, memory))]
+    #[expect(clippy::too_many_arguments, reason = "options by keyword")]
     fn start(
         &self,
         py: Python<'_>,
@@ -185,14 +138,15 @@ impl Cleaner {
         let policy = Policy { now, delete_retention, high_watermark, limits };
         *self.policy.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner) =
             Some((policy, producer_expiration));
-        state.stage = Stage::Latest(Latest::new(self.strategy.clone(), memory, expected, limits));
+        state.stage = Stage::Latest(Box::new(Latest::new(self.strategy.clone(), memory, expected, limits)));
         Ok(())
     }
 
     /// The segment that the next steps read. `aborted`: the bytes of its `.txnindex`; what of them is broken is left out.
-    #[pyo3(signature = (path, aborted=None))]
-    fn open(&self, py: Python<'_>, path: PathBuf, aborted: Option<&[u8]>) -> PyResult<()> {
-        self.lock(py).reading.open(path, aborted, self.options)
+    /// `tail`: it ends the log, perhaps with a part of an entry.
+    #[pyo3(signature = (path, aborted=None, tail=false))]
+    fn open(&self, py: Python<'_>, path: PathBuf, aborted: Option<&[u8]>, tail: bool) -> PyResult<()> {
+        self.lock(py).reading.open(path, aborted, tail, self.options)
     }
 
     /// A step of the pass that takes keys in: (byte position, whether the segment ended).
@@ -234,7 +188,7 @@ impl Cleaner {
             return Err(out_of_turn());
         };
         let active = Active::of(&state.producers, policy.now, expiration);
-        let core = Core::new(policy, latest, Arc::clone(&self.transactions), active);
+        let core = Core::new(policy, *latest, Arc::clone(&self.transactions), active);
         state.stage = Stage::Write(Box::new(core));
         Ok(())
     }

@@ -10,6 +10,7 @@ mod consumer_record;
 mod convert;
 mod encode;
 mod error;
+mod follow;
 mod gate;
 mod header;
 mod header_iterator;
@@ -46,6 +47,8 @@ mod _core {
     use crate::convert::{ConvertIterator, detect, of_request};
     #[pymodule_export]
     use crate::encode::{EncodeIterator, encode, encode_batch};
+    #[pymodule_export]
+    use crate::follow::Follower;
     #[pymodule_export]
     use crate::header::Header;
     #[pymodule_export]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use magicbyte::log::Options;
 use magicbyte::segment::{AbortedTxn, Producers, SegmentWriter, TransactionIndex};
-use magicbyte::{ConvertError, Entries, Entry, Flaw, Log, Next};
+use magicbyte::{ConvertError, Entries, Entry, Flaw, Head, Log, Next};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -14,10 +14,13 @@ use pyo3::types::PyBytes;
 use crate::block::Bytestream;
 use crate::encode::refused;
 use crate::error::Failure;
+use crate::hops::Hops;
 
 /// Bytes of input, or of output, after which a step ends.
 const STEP: u64 = 16 << 20;
 pub(crate) const PIECE: usize = 4 << 20;
+/// Batches up to this size are read whole by a survey.
+const SMALL: usize = 128;
 
 /// Why a step ended.
 pub(crate) enum Stop {
@@ -41,22 +44,78 @@ pub(crate) fn out_of_turn() -> PyErr {
     PyRuntimeError::new_err("the passes are out of order, or one of them failed")
 }
 
+/// Records at most, the largest timestamp, the first and the last offset; −1 for none.
+pub(crate) type Surveyed = (u64, i64, i64, i64);
+
+/// Reads the headers of a segment, or whole entries where those say more, and shows them.
+pub(crate) fn survey(
+    path: PathBuf,
+    options: Options,
+    mut show: impl FnMut(&Entry<'_>) -> Result<(), magicbyte::Error>,
+) -> Result<Surveyed, Failure> {
+    let at: Arc<std::path::Path> = path.as_path().into();
+    let failed = |error: std::io::Error| Failure { error: error.into(), path: Some(Arc::clone(&at)) };
+    let corrupt = |error| Failure::corrupt(error, Some(Arc::clone(&at)));
+    let source = Hops::open(&path).map_err(failed)?;
+    let mut entries = Entries::new(source, Options { preallocated: true, ..options }, 0);
+    let (mut records, mut newest, mut first, mut last) = (0_u64, -1, -1, -1);
+    loop {
+        let position = entries.position();
+        let small = |head: &Head| head.is_control() || head.size <= SMALL;
+        let head = match entries.next_head(small).map_err(failed)? {
+            Some(head) => {
+                show(&Entry { position, bytes: &[], head }).map_err(corrupt)?;
+                head
+            }
+            None => match entries.next().map_err(failed)? {
+                Next::Entry(entry) => {
+                    show(&entry).map_err(corrupt)?;
+                    entry.head
+                }
+                Next::Damage(damage) if damage.is_tail() => continue,
+                Next::Damage(damage) => return Err(corrupt(damage.error())),
+                Next::End => return Ok((records, newest, first, last)),
+            },
+        };
+        records = records.saturating_add(match head.count {
+            Some(count) => u64::from(count.unsigned_abs()),
+            None if head.codec_id() == 0 => 1,
+            // A wrapper does not tell; no record of a message set is smaller than this when it is not compressed.
+            None => u64::from(u32::MAX),
+        });
+        newest = newest.max(head.max_timestamp);
+        if first < 0 {
+            first = head.base_offset;
+        }
+        last = last.max(head.last_offset);
+    }
+}
+
 /// The segment that is read.
 #[derive(Default)]
 pub(crate) struct Reading {
     entries: Option<(Entries<Bytestream>, PathBuf)>,
+    /// It ends the log: an entry that is not all there at its end is none, as for a broker that starts.
+    tail: bool,
     /// What its `.txnindex` says, by producer and marker: of older cleanings it knows more than the data do.
     index: HashMap<(i64, i64), AbortedTxn>,
 }
 
 impl Reading {
     /// Opens a segment. What is broken of the bytes of its `.txnindex` is left out.
-    pub(crate) fn open(&mut self, path: PathBuf, aborted: Option<&[u8]>, options: Options) -> PyResult<()> {
+    pub(crate) fn open(
+        &mut self,
+        path: PathBuf,
+        aborted: Option<&[u8]>,
+        tail: bool,
+        options: Options,
+    ) -> PyResult<()> {
         let failed =
             |error: std::io::Error| Failure { error: error.into(), path: Some(path.as_path().into()) };
         let source = Bytestream::open(&path, 0, None, false).map_err(failed)?;
         let options = Options { preallocated: true, ..options };
         self.entries = Some((Entries::new(source, options, 0), path));
+        self.tail = tail;
         let known = TransactionIndex::new(aborted.unwrap_or_default(), 0);
         let known = known.iter().map_while(Result::ok);
         self.index = known.map(|txn| ((txn.producer_id, txn.last_offset), txn)).collect();
@@ -79,7 +138,11 @@ impl Reading {
                     show(&entry, known.copied())
                 }
                 // A segment may have been given its full size before it was written.
-                Ok(Next::Damage(damage)) if matches!(damage.flaw, Flaw::ZeroTail { .. }) => Ok(true),
+                Ok(Next::Damage(damage))
+                    if matches!(damage.flaw, Flaw::ZeroTail { .. }) || self.tail && damage.is_tail() =>
+                {
+                    Ok(true)
+                }
                 Ok(Next::Damage(damage)) => Err(damage.error().into()),
                 Ok(Next::End) => {
                     let position = entries.position();

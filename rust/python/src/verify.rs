@@ -1,6 +1,7 @@
 //! The strict pass and the digest, in steps short enough for Ctrl-C.
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -379,12 +380,14 @@ pub(crate) fn digest(
     let parts: Vec<Part> = parts.iter().map(|part| Part::clone(part)).collect();
     let mut digest = Digest::new(options.limits);
     for part in parts {
+        let offsets = part.first_offset.unwrap_or(i64::MIN)
+            ..=part.end_offset.map_or(i64::MAX, |end| end.saturating_sub(1));
         let plan = Plan::of(vec![part], options);
         let mut entries = plan.open(0)?;
         let mut told = entries.position();
         let mut more = true;
         while more {
-            more = detached(py, || some(&plan, &mut entries, &mut digest))??;
+            more = detached(py, || some(&plan, &mut entries, &offsets, &mut digest))??;
             if let Some(advance) = &advance {
                 advance.call1((entries.position().saturating_sub(told),))?;
                 told = entries.position();
@@ -396,11 +399,16 @@ pub(crate) fn digest(
 }
 
 /// Digests a stretch; whether there is more.
-fn some(plan: &Plan, entries: &mut Entries<Bytestream>, digest: &mut Digest) -> Result<bool, Failure> {
+fn some(
+    plan: &Plan,
+    entries: &mut Entries<Bytestream>,
+    offsets: &RangeInclusive<i64>,
+    digest: &mut Digest,
+) -> Result<bool, Failure> {
     let until = entries.position().saturating_add(STEP);
     while entries.position() < until {
         let failed = match entries.next() {
-            Ok(Next::Entry(entry)) => digest.add(&entry).err(),
+            Ok(Next::Entry(entry)) => digest.add_within(&entry, offsets.clone()).err(),
             Ok(Next::Damage(damage)) if damage.is_tail() => None,
             Ok(Next::Damage(damage)) => Some(damage.error()),
             Ok(Next::End) => return Ok(false),

@@ -83,13 +83,16 @@ def test_land(spark: Any, logs: Path, tmp_path: Path) -> None:
     landing = mb.Landing(target_bytes=50_000)
     done = land(spark, logs, tmp_path / "lake", landing)
     assert land(spark, logs, tmp_path / "lake", landing).records == 0
-    # Spark itself reads what landed as it reads the log.
+    # Spark itself reads what landed as it reads the log; what is not there is not what the Kafka source makes of it.
     columns = ["topic", "partition", "offset", "key", "value", "timestamp", "timestampType", "headers"]
     with_names = spark.read.parquet(str(tmp_path / "lake"))
     ours = with_names.select(
         [with_names[name].cast("string") if name == "topic" else with_names[name] for name in columns]
     )
-    theirs = spark.read.format("magicbyte").option("includeHeaders", "true").load(str(logs)).select(columns)
+    theirs = spark.read.format("magicbyte").option("includeHeaders", "true").load(str(logs)).selectExpr(
+        *columns[:5], "if(unix_millis(timestamp) = -1, null, timestamp) as timestamp", "timestampType",
+        "coalesce(headers, array()) as headers",
+    )  # fmt: skip
     assert done.records == theirs.count() == ours.count()
     assert ours.exceptAll(theirs).count() == 0
     assert "date" in with_names.columns
@@ -110,3 +113,92 @@ def test_routes(spark: Any, tmp_path: Path) -> None:
     found = on_spark(spark, tmp_path)
     assert found == routes.routes(tmp_path)
     assert [(row["from"], row["to"], row["records"]) for row in found.table()] == [("shop", "eu:t", 12)]
+
+
+@pytest.mark.parametrize(("to", "codec"), [("v3", None), ("v1", "gzip")])
+def test_convert(spark: Any, logs: Path, tmp_path: Path, to: str, codec: str | None) -> None:
+    from magicbyte.spark.convert import convert
+
+    told: list[int] = []
+    done = convert(spark, logs, tmp_path / "spark", to, codec=codec, progress=told.append)
+    log = mb.Log(logs)
+    assert [(one.topic, one.partition) for one in done] == log.partitions
+    assert told[-1] == log.size
+    for one in done:
+        here = tmp_path / "here" / f"{one.topic}-{one.partition}"
+        alone = mb.Log(logs, topic=one.topic, partition=one.partition)
+        converted = mb.convert_partition(alone, here, to, codec=codec)
+        assert mb.diff(here, one.directory) == []
+        # Small entries beside each other become one batch here, and not over the end of a segment there.
+        assert one.converted.dropped["headers"] == converted.dropped["headers"]
+        report = mb.Log(one.directory).verify()
+        assert report.ok is mb.Log(here).verify().ok, report.defects
+        own = {path.name for path in Path(one.directory).glob("*.log")}
+        assert own == {Path(segment.path).name for segment in alone.segments}
+    assert not list((tmp_path / "spark").glob("*-delete"))
+
+
+def test_convert_puts_transactions_and_producers_beside_the_segments(spark: Any, logs: Path, tmp_path: Path) -> None:
+    from magicbyte.spark.convert import convert
+
+    # Many segments, with transactions that go over their ends.
+    convert(spark, logs / "payments-0", tmp_path / "payments-0", "v3")
+    for path in sorted((logs / "payments-0").glob("*.txnindex")):
+        assert (tmp_path / "payments-0" / path.name).read_bytes() == path.read_bytes()
+    committed = [record.offset for record in mb.Log(tmp_path / "payments-0").records("read_committed")]
+    assert committed == [record.offset for record in mb.Log(logs / "payments-0").records("read_committed")]
+    assert committed
+    names = {path.name for path in (tmp_path / "payments-0").iterdir()}
+    assert "leader-epoch-checkpoint" in names
+    assert any(name.endswith(".snapshot") for name in names)
+
+
+def test_convert_of_a_damaged_segment_leaves_nothing(spark: Any, logs: Path, tmp_path: Path) -> None:
+    from magicbyte.spark.convert import convert
+
+    shutil.copytree(logs / "basic-0", tmp_path / "basic-0")
+    (segment,) = sorted((tmp_path / "basic-0").glob("*.log"))[:1]
+    bad = bytearray(segment.read_bytes())
+    bad[80] ^= 1
+    segment.write_bytes(bad)
+    with pytest.raises(mb.CorruptRecordError) as caught:
+        convert(spark, tmp_path / "basic-0", tmp_path / "out" / "basic-0", "v3")
+    assert caught.value.path == str(segment)
+    assert list((tmp_path / "out").iterdir()) == []
+    with pytest.raises(ValueError, match="first_offset"):
+        convert(spark, logs, tmp_path / "out", "v3", first_offset=0)
+
+
+def test_diff(spark: Any, logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from magicbyte.spark import compare
+
+    monkeypatch.setattr(compare, "LEAST", 1)  # each segment by itself
+    copy = tmp_path / "copy"
+    shutil.copytree(logs, copy)
+    # In other batches and segments, with another codec, the same records.
+    with mb.Writer(copy / "payments-0", codec="zstd", batch_size=300, segment_bytes=7_000) as writer:
+        writer.write(mb.Log(logs / "payments-0").records())
+    told: list[int] = []
+    assert compare.diff(spark, logs, copy, progress=told.append) == []
+    assert told[-1] > mb.Log(logs).size
+    assert compare.digest(spark, copy) == mb.digest(logs)
+    # One value is another one, and a partition is missing.
+    shutil.rmtree(copy / "audit-0")
+    with mb.Writer(copy / "payments-0", codec="lz4") as writer:
+        for record in mb.Log(logs / "payments-0").records():
+            writer.write([record.replace(value=b"other") if record.offset in (500, 700) else record])
+    found = compare.diff(spark, logs, copy)
+    assert found == mb.diff(logs, copy)
+    assert [(one.topic, one.offset, one.what) for one in found] == [
+        ("audit", None, ("partition",)),
+        ("payments", 500, ("value",)),
+    ]
+
+
+def test_verify_tells_how_far_it_is(spark: Any, logs: Path) -> None:
+    from magicbyte.spark import verify
+
+    told: list[int] = []
+    report = verify(spark, logs, progress=told.append)
+    assert report.ok is mb.Log(logs).verify().ok
+    assert told[-1] == mb.Log(logs).size
