@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from magicbyte._extras import extra
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -26,7 +28,8 @@ def _application(topic: str, partition: int) -> str:
 
 def offsets(root: Path, names: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
     """Up to where these partitions have landed, by the table."""
-    from deltalake import DeltaTable
+    with extra("delta"):
+        from deltalake import DeltaTable
 
     if not DeltaTable.is_deltatable(str(root)):
         return {}

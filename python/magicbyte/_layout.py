@@ -30,7 +30,7 @@ UNKNOWN = -1
 
 def absolute(path: str) -> str:
     """A path as a process in another directory needs it; an address (``s3://…``) is one as it is."""
-    return path if "://" in path else os.path.abspath(path)
+    return path if is_address(path) else os.path.abspath(path)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from magicbyte._aside import aside_name, flush_directory, replace_directory
 from magicbyte._layout import Segment, absolute, file_kind
+from magicbyte._remote import is_address
 from magicbyte.errors import CorruptRecordError
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def targets_of(log: Log, target: str | os.PathLike[str]) -> list[tuple[list[Segm
     groups = [list(group) for _, group in groupby(log.segments, lambda it: (it.topic, it.partition))]
     if any(not segment.path for segment in log.segments):
         raise ValueError("bytes in hand are no segments of a directory")
-    if any("://" in segment.path for segment in log.segments):
+    if any(is_address(segment.path) for segment in log.segments):
         raise ValueError(f"{log.source}: this needs files of a disk, with all that stands beside them; copy them first")
     pairs = []
     for segments in groups:

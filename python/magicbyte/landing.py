@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
 from magicbyte._aside import flush_directory, written_aside
+from magicbyte._extras import extra
 from magicbyte._layout import absolute
 from magicbyte.log import Log, Stretch
 
@@ -43,7 +44,7 @@ __all__ = ["Landed", "Landing", "land"]
 DAY = 86_400_000  # milliseconds
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 OPEN = 16  # files that a task has open at a time: one a day
-ROWS, BYTES = 1 << 18, 32 << 20  # of a row group at most, bytes before compression: readers go by them
+ROWS, BYTES = 1 << 17, 16 << 20  # of a row group at most, bytes before compression: readers go by them
 STATE = "_magicbyte"
 COLUMNS = ("key", "value", "partition", "offset", "timestamp", "timestampType", "headers")
 """Of the files: those of Spark's Kafka source but for ``topic``, which is in their names. A record without headers has an
@@ -60,7 +61,7 @@ class Landing:
         compression: of the Parquet files: ``zstd``, ``snappy``, ``lz4``, ``gzip``, ``none``.
         target_bytes: of a log, that one task reads.
         fail_on_data_loss: an error where records were deleted, or cut off, that had not landed.
-        table: plain ``parquet`` files, or a ``delta`` table (``pip install deltalake``), which keeps the offsets in its own
+        table: plain ``parquet`` files, or a ``delta`` table (``pip install 'magicbyte[delta]'``), which keeps the offsets in its own
             log.
     """
 
@@ -126,7 +127,8 @@ def land(
         BlockingIOError: another run is at work on this target.
         ImportError: no pyarrow; ``pip install 'magicbyte[arrow]'``.
     """
-    import pyarrow.parquet  # noqa: F401  (told at once, not in the midst of the work)
+    with extra("arrow"):  # told at once, not in the midst of the work
+        import pyarrow.parquet  # noqa: F401
 
     landing = landing or Landing()
     began = time.monotonic()

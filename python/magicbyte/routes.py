@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from magicbyte._extras import extra
 from magicbyte.log import Log, Stretch
 from magicbyte.usage import by_stretch
 
@@ -166,6 +167,9 @@ def routes(
         CorruptRecordError: damage between the records. A trail that cannot be read is counted.
         ImportError: no pyarrow; ``pip install 'magicbyte[arrow]'``.
     """
+    with extra("arrow"):
+        import pyarrow  # noqa: F401
+
     log = source if isinstance(source, Log) else Log(source, format=format)
     found = Routes(groups=groups)
     for one in by_stretch(log, _Work(header, groups, log.format), progress, run):

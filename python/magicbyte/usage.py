@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from magicbyte._extras import extra
 from magicbyte._layout import absolute
 from magicbyte.log import Log, Stretch
 
@@ -41,6 +42,9 @@ def chargeback(
         CorruptRecordError: damage.
         ImportError: no pyarrow; ``pip install 'magicbyte[arrow]'``.
     """
+    with extra("arrow"):
+        import pyarrow  # noqa: F401
+
     from magicbyte.middleware.chargeback import ChargeBack
 
     log = source if isinstance(source, Log) else Log(source, format=format)

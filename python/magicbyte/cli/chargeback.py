@@ -63,7 +63,7 @@ def command(
                 return opened.nothing("no segments")
             rows = _rows(opened.logs[0].log, by, groups, spark_master)
     except ImportError as error:
-        raise click.UsageError(f"{error}; pip install 'magicbyte[arrow]'") from None
+        raise click.UsageError(str(error)) from None
     except CorruptRecordError as error:
         problems.damage(error.path or source, error, "magicbyte recover makes a sound copy")
         return problems.DEFECTS
@@ -94,7 +94,7 @@ def _rows(log: Log, by: tuple[str, ...], groups: int, master: str | None) -> lis
         from magicbyte.spark import usage
         from magicbyte.spark.jobs import session
     except ImportError as error:
-        raise click.UsageError(f"--spark-master: {error}; pip install 'magicbyte[spark]'") from None
+        raise click.UsageError(f"--spark-master: {error}") from None
     with session(master, "chargeback") as spark, Progress(log.size) as progress:
         return usage.chargeback(spark, log, *by, groups=groups, progress=progress.to).table()
 

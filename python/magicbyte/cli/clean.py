@@ -111,7 +111,7 @@ def _spark(log: Log, target: str, cleaning: Cleaning, master: str) -> Cleaned:
         from magicbyte.spark.clean import clean
         from magicbyte.spark.jobs import session
     except ImportError as error:
-        raise click.UsageError(f"--spark-master: {error}; pip install 'magicbyte[spark]'") from None
+        raise click.UsageError(f"--spark-master: {error}") from None
     with session(master, "clean") as spark, Progress(log.size) as progress:
         return clean(spark, log, target, cleaning, strict=False, progress=progress.to)
 

@@ -245,7 +245,7 @@ def _on_spark(log: Log, target: str, done: Done, progress: Progress, master: str
         from magicbyte.spark.convert import convert
         from magicbyte.spark.jobs import session
     except ImportError as error:
-        raise click.UsageError(f"--spark-master: {error}; pip install 'magicbyte[spark]'") from None
+        raise click.UsageError(f"--spark-master: {error}") from None
     with session(master, "convert") as spark:
         for one in convert(spark, log, target, done.to, progress=progress.to, **options):
             name = f"{one.topic}-{one.partition}"

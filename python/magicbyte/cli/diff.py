@@ -82,7 +82,7 @@ def _on_spark(master: str, name: str, progress: Progress, *logs: Log) -> Any:
         from magicbyte.spark import compare
         from magicbyte.spark.jobs import session
     except ImportError as error:
-        raise click.UsageError(f"--spark-master: {error}; pip install 'magicbyte[spark]'") from None
+        raise click.UsageError(f"--spark-master: {error}") from None
     with session(master, name) as spark:
         return getattr(compare, name)(spark, *logs, progress=progress.to)
 

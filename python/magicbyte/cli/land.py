@@ -61,9 +61,7 @@ def command(source: str, target: str, format: str, spark_master: str | None, as_
             log = opened.logs[0].log
             done = _here(log, target, landing) if spark_master is None else _spark(log, target, landing, spark_master)
     except ImportError as error:
-        raise click.UsageError(
-            f"{error}; pip install 'magicbyte[arrow]', for --table delta 'magicbyte[delta]'"
-        ) from None
+        raise click.UsageError(str(error)) from None
     except CorruptRecordError as error:
         problems.damage(error.path or source, error, "nothing landed; magicbyte recover makes a sound copy")
         return problems.DEFECTS
@@ -94,6 +92,6 @@ def _spark(log: Log, target: str, landing: Landing, master: str) -> Landed:
         from magicbyte.spark.jobs import session
         from magicbyte.spark.land import land
     except ImportError as error:
-        raise click.UsageError(f"--spark-master: {error}; pip install 'magicbyte[spark]'") from None
+        raise click.UsageError(f"--spark-master: {error}") from None
     with session(master, "land") as spark, Progress(log.size) as progress:
         return land(spark, log, target, landing, progress=progress.to)

@@ -62,7 +62,7 @@ def _spark(log: Log, target: str, what: Retaining | Redaction, master: str) -> R
         from magicbyte.spark.jobs import session
         from magicbyte.spark.rewrite import rewrite
     except ImportError as error:
-        raise click.UsageError(f"--spark-master: {error}; pip install 'magicbyte[spark]'") from None
+        raise click.UsageError(f"--spark-master: {error}") from None
     with session(master, "rewrite") as spark, Progress(log.size) as progress:
         return rewrite(spark, log, target, what, strict=False, progress=progress.to)
 

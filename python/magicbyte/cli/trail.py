@@ -68,7 +68,7 @@ def command(
                 return opened.nothing("no segments")
             found = _found(opened.logs[0].log, header, groups, spark_master)
     except ImportError as error:
-        raise click.UsageError(f"{error}; pip install 'magicbyte[arrow]'") from None
+        raise click.UsageError(str(error)) from None
     except CorruptRecordError as error:
         problems.damage(error.path or source, error, "magicbyte recover makes a sound copy")
         return problems.DEFECTS
@@ -99,7 +99,7 @@ def _found(log: Log, header: str, groups: int, master: str | None) -> Routes:
         from magicbyte.spark import usage
         from magicbyte.spark.jobs import session
     except ImportError as error:
-        raise click.UsageError(f"--spark-master: {error}; pip install 'magicbyte[spark]'") from None
+        raise click.UsageError(f"--spark-master: {error}") from None
     with session(master, "trail") as spark, Progress(log.size) as progress:
         return usage.routes(spark, log, header=header, groups=groups, progress=progress.to)
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import SparkSession
 
-from magicbyte._aside import aside_name, replace_directory
+from magicbyte._aside import aside_name
 from magicbyte._layout import Segment, absolute
-from magicbyte._segments import put, targets_of
+from magicbyte._segments import put, put_aside, targets_of
 from magicbyte.conversion import Converted, Target, target_format
 from magicbyte.errors import CorruptRecordError, UnsupportedCodecError
 from magicbyte.log import Log
@@ -92,12 +92,10 @@ def convert(
     asides: list[Path] = []
     try:
         for segments, directory in pairs:
-            directory = Path(os.path.abspath(directory))
             if directory.exists() and not directory.is_dir():
                 raise NotADirectoryError(f"{directory} is a file, not a partition's directory")
-            directory.parent.mkdir(parents=True, exist_ok=True)
-            aside = aside_name(directory)
-            aside.mkdir()
+            aside = aside_name(Path(os.path.abspath(directory)))
+            aside.mkdir(parents=True)
             asides.append(aside)
             # A worker may stand in another directory.
             tasks += [(it.size, (replace(it, path=absolute(it.path)), str(aside))) for it in segments]
@@ -111,8 +109,8 @@ def convert(
         beside = partial(_beside, dialect=_dialect(name))
         places = [(0, _in_order(segments, own)) for (segments, _), own in zip(pairs, groups, strict=True)]
         told = _sound(collect(spark, "convert-beside", places, beside))
-        for (segments, directory), aside, own, extra in zip(pairs, asides, groups, told, strict=True):
-            done.append(_finished(segments, Path(directory), aside, own, extra))
+        for (segments, directory), own, extra in zip(pairs, groups, told, strict=True):
+            done.append(_finished(segments, Path(directory), own, extra))
         return done
     finally:
         for aside in asides:
@@ -188,34 +186,26 @@ def _beside(logs: list[tuple[str, int]], *, dialect: str) -> Beside | Failed:
 
 
 def _finished(
-    segments: Sequence[Segment],
-    directory: Path,
-    aside: Path,
-    made: Sequence[_Segment],
-    beside: Beside,
+    segments: Sequence[Segment], directory: Path, made: Sequence[_Segment], beside: Beside
 ) -> ConvertedPartition:
-    """Puts the files together, and the directory in its place."""
+    """Puts the files together in a directory that takes its place, away from what a task may still be writing."""
     told, epochs = beside
     logs = [path for one in made for path in sorted(Path(one.directory).glob("*.log"))]
     ends = [int(path.stem) for path in logs[1:]] + [max(one.next_offset for one in made)]
-    for path, end, (transactions, snapshot) in zip(logs, ends, told, strict=True):
-        for suffix in KEPT:
-            os.rename(path.with_suffix(suffix), aside / path.with_suffix(suffix).name)
-        if transactions:
-            put(aside / f"{path.stem}.txnindex", transactions)
-        if snapshot:
-            put(aside / f"{end:020d}.snapshot", snapshot)
-    for one in made:
-        shutil.rmtree(one.directory)
-    if epochs:
-        put(aside / "leader-epoch-checkpoint", epochs)
-    if (topic_id := topic_id_of(segments)) is not None:
-        from magicbyte import _core
+    with put_aside(directory) as together:
+        for path, end, (transactions, snapshot) in zip(logs, ends, told, strict=True):
+            for suffix in KEPT:
+                os.rename(path.with_suffix(suffix), together / path.with_suffix(suffix).name)
+            if transactions:
+                put(together / f"{path.stem}.txnindex", transactions)
+            if snapshot:
+                put(together / f"{end:020d}.snapshot", snapshot)
+        if epochs:
+            put(together / "leader-epoch-checkpoint", epochs)
+        if (topic_id := topic_id_of(segments)) is not None:
+            from magicbyte import _core
 
-        put(aside / "partition.metadata", _core.partition_metadata(topic_id))
-    for left in [path for path in aside.iterdir() if path.is_dir()]:
-        shutil.rmtree(left)  # of attempts that did not win
-    replace_directory(aside, directory)
+            put(together / "partition.metadata", _core.partition_metadata(topic_id))
     dropped: Counter[str] = Counter()
     for one in made:
         dropped.update(one.dropped)

@@ -100,6 +100,8 @@ def watched(
         raise
     if failures:
         raise failures[0]
+    if progress is not None:
+        progress(done.value)
     return results[0]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,15 @@ def files(root: Path) -> dict[str, bytes]:
 def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("jobs") / "logs"
     shutil.copytree(DATA / "kafka-logs", root, ignore=shutil.ignore_patterns("*.jsonl*"))
+    return root
+
+
+@pytest.fixture(scope="module")
+def few(logs: Path) -> Path:
+    """Some of them, of many segments and of one."""
+    root = logs.parent / "few"
+    for name in ("payments-0", "orders-0", "headers-0"):
+        shutil.copytree(logs / name, root / name)
     return root
 
 
@@ -202,3 +213,48 @@ def test_verify_tells_how_far_it_is(spark: Any, logs: Path) -> None:
     report = verify(spark, logs, progress=told.append)
     assert report.ok is mb.Log(logs).verify().ok
     assert told[-1] == mb.Log(logs).size
+
+
+@pytest.mark.parametrize(
+    ("command", "target"),
+    [
+        (["clean", "--clean-active", "--now", "1800000000000"], True),
+        (["retain", "--retention-bytes", "1000"], True),
+        (["redact", "--key", "key-003"], True),
+        (["land"], True),
+        (["convert", "--to", "v3"], True),
+        (["chargeback", "--by", "topic"], False),
+        (["trail"], False),
+        (["verify"], False),
+        (["diff"], False),
+    ],
+    ids=lambda it: it[0] if isinstance(it, list) else None,
+)
+def test_commands_say_on_spark_what_they_say_here(
+    spark: Any,
+    few: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    command: list[str],
+    target: bool,
+) -> None:
+    from magicbyte.cli import main
+    from magicbyte.spark import jobs
+
+    monkeypatch.setattr(jobs, "session", lambda _master, _name: contextlib.nullcontext(spark))
+    said = []
+    for place, more in (("here", []), ("spark", ["--spark-master", "local[2]"])):
+        out = [str(tmp_path / place)] if target else []
+        status = main([command[0], str(few), *out, *command[1:], "--json", *more])
+        text = capsys.readouterr().out.replace(str(tmp_path / place), "OUT")
+        said.append((status, re.sub(r'"seconds": [\d.e-]+', "", text)))
+    assert said[0] == said[1]
+    assert said[0][0] in (0, 3)
+    # Segments are cut anew here, and keep their bounds there.
+    if target and command[0] != "convert":
+        names = [
+            {str(path.relative_to(tmp_path / it)) for path in (tmp_path / it).rglob("*.log")}
+            for it in ("here", "spark")
+        ]
+        assert names[0] == names[1]
