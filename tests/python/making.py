@@ -7,8 +7,9 @@ from typing import Any
 import hypothesis.strategies as st
 
 import magicbyte as mb
-from magicbyte._names import CODECS
+from magicbyte._names import CODECS, TARGETS
 
+FORMATS = TARGETS
 BATCHES = ("v2", "v3", "kip82b")
 HEADERS = ("v2", "v3", "kip82a", "kip82b")
 
