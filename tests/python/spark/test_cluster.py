@@ -23,12 +23,15 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+import pyarrow.parquet as pq
 import pyspark
 
 import magicbyte as mb
+from magicbyte.cleaning import Cleaning, clean
+from magicbyte.landing import Landing, land
 
 HOME = Path(pyspark.__file__).parent
-PARTITIONS, RECORDS = 4, 6000
+PARTITIONS, RECORDS, KEYS = 4, 6000, 1000
 READY = 300.0
 """Seconds in which a daemon must have begun, and a job ended."""
 
@@ -113,6 +116,29 @@ elif job == "write":
     rows = frame.mapInArrow(write, frame.schema)
     rows.write.format("magicbyte").option("offsets", "keep").mode("append").save(out)
     said = "written"
+else:
+    # A job whose tasks work on files, with a gate around each.
+    import importlib
+    from magicbyte.cleaning import Cleaning
+    from magicbyte.landing import Landing
+    module = importlib.import_module("magicbyte.spark." + job)
+    collect = module.collect
+
+    def gated(work):
+        def run(task):
+            if not second():
+                wait()
+                return work(task)
+            stop_midway()
+            done = work(task)
+            stop()
+            return done
+        return run
+
+    module.collect = lambda spark, name, tasks, work, *more: collect(spark, name, tasks, gated(work), *more)
+    how = Cleaning(now=1_000_000_000, clean_active=True) if job == "clean" else Landing(target_bytes=64 << 10)
+    getattr(module, job)(spark, source, out, how)
+    said = "done"
 print(json.dumps(said))
 spark.stop()
 """
@@ -237,10 +263,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("source")
     for partition in range(PARTITIONS):
-        with mb.Writer(root / f"orders-{partition}", batch_size=2000, index_interval=4096) as writer:
+        with mb.Writer(
+            root / f"orders-{partition}", batch_size=2000, index_interval=4096, segment_bytes=100_000
+        ) as writer:
             writer.write(
                 mb.ProducerRecord(
-                    "orders", b"%d-%d" % (partition, n % 1000), b"%d" % n, timestamp=n, headers=[("n", b"%d" % n)]
+                    "orders", b"%d-%d" % (partition, n), b"%d" % (n % KEYS), timestamp=n, headers=[("n", b"%d" % n)]
                 )
                 for n in range(RECORDS)
             )
@@ -302,3 +330,26 @@ def test_a_worker_is_killed_while_it_writes(cluster: Cluster, source: Path, tmp_
         assert mb.Log(out / name).scan(columns).to_arrow().equals(mb.Log(source / name).scan(columns).to_arrow())
         assert mb.Log(out / name).verify().ok
     assert not [path for path in out.iterdir() if path.name.endswith("-delete")]
+
+
+def test_a_worker_is_killed_while_it_cleans(cluster: Cluster, source: Path, tmp_path: Path) -> None:
+    assert killed(cluster, "clean", source, tmp_path) == "done"
+    here, out = tmp_path / "here", tmp_path / "out"
+    clean(source, here, Cleaning(now=1_000_000_000, clean_active=True))
+    for partition in range(PARTITIONS):
+        files = {path.name: path.read_bytes() for path in (here / f"orders-{partition}").iterdir()}
+        assert {path.name: path.read_bytes() for path in (out / f"orders-{partition}").iterdir()} == files
+        kept = [record.offset for record in mb.Log(out / f"orders-{partition}").records()]
+        assert kept == list(range(RECORDS - KEYS, RECORDS))
+    # What the dead worker left has a name that a broker removes.
+    assert all(path.name.endswith("-delete") for path in out.iterdir() if not path.name.startswith("orders-"))
+
+
+def test_a_worker_is_killed_while_it_lands(cluster: Cluster, source: Path, tmp_path: Path) -> None:
+    assert killed(cluster, "land", source, tmp_path) == "done"
+    out = tmp_path / "out"
+    paths = [path for path in out.rglob("*.parquet") if "_magicbyte" not in path.parts]
+    rows = [row for path in paths for row in pq.ParquetFile(path).read(["partition", "offset", "key"]).to_pylist()]
+    found = sorted((row["partition"], row["offset"], row["key"]) for row in rows)
+    assert found == [(r.partition, r.offset, r.key) for r in mb.Log(source).records()]
+    assert land(source, out, Landing(target_bytes=64 << 10)).records == 0
