@@ -62,7 +62,7 @@ def use(address: str, storage: Mapping[str, Any]) -> None:
 
 def system(address: str) -> tuple[Any, str]:
     """fsspec's file system of an address, and its own name of the path."""
-    with extra("storage"):
+    with extra("s3" if address.lower().startswith(("s3:", "s3a:")) else "storage"):
         import fsspec
     options: dict[str, Any] = {}
     for begin in sorted(_storage, key=len):
@@ -71,7 +71,8 @@ def system(address: str) -> tuple[Any, str]:
     try:
         found, path = fsspec.core.url_to_fs(address, **options)
     except ImportError as error:
-        raise ModuleNotFoundError(f"{address}: {error}") from None
+        hint = "; pip install 'magicbyte[s3]'" if address.lower().startswith(("s3:", "s3a:")) else ""
+        raise ModuleNotFoundError(f"{address}: {error}{hint}") from None
     except ValueError as error:
         raise ValueError(f"{address}: {error}") from None
     return found, str(path)

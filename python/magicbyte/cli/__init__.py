@@ -127,6 +127,13 @@ def main(args: Sequence[str] | None = None) -> int:
         # Nothing is left to say, also not when Python flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return problems.PIPE_CLOSED
+    except ModuleNotFoundError as error:
+        # An extra that is not installed is told by its name; any other module that is missing is a fault of ours.
+        what, _, remedy = str(error).rpartition("; ")
+        if not remedy.startswith("pip install"):
+            raise
+        problems.complain(what, remedy)
+        return problems.USAGE
     except OSError as error:
         problems.unreadable(error)
         return problems.USAGE

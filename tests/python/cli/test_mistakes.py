@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 
@@ -80,3 +81,11 @@ def test_an_empty_answer_says_that_it_is_one(arguments: tuple[str, ...], told: s
     assert (ran.status, ran.out) == (0, "") and told in ran.err and "note:" in ran.err
     # Where none were asked for, none are missed.
     assert run("dump", logs, "-n", "0", *arguments).err == ""
+
+
+def test_what_an_extra_would_bring_is_told_and_no_traceback(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    for address, extra in (("s3://bucket/logs", "s3"), ("gs://bucket/logs", "storage")):
+        for command in ("inspect", "dump", "verify"):
+            ran = run(command, address)
+            assert ran.status == 2 and f"pip install 'magicbyte[{extra}]'" in ran.err, ran.err
