@@ -18,26 +18,35 @@ from magicbyte.cli import problems
 
 __all__ = ["main"]
 
-# name: its line in `magicbyte --help`. The command itself is `magicbyte.cli.<name>.command`, found when it is needed,
-# so that a command's imports cost nothing to the others.
-COMMANDS = {
-    "inspect": "What is in a log: segments, batches, codecs, header share, offsets, times.",
-    "dump": "The records themselves, as text or JSON lines, headers and all.",
-    "convert": "A log in another format: v0 to v3 and the drafts of KIP-82 and KIP-87.",
-    "clean": "The log cleaner: of each key the latest record, as a broker keeps it, into another directory.",
-    "retain": "What retention by time, size or headers (a time to live, a legal hold) keeps, into another directory.",
-    "redact": "A log without the values of chosen keys, every offset as it was, into another directory.",
-    "land": "Logs into Parquet files or a Delta table, by topic and day; run again, what is new.",
-    "chargeback": "Who uses how much: records and bytes by headers and topic.",
-    "trail": "The routes of records across clusters: hops, latencies, loops, as a table or a graph.",
-    "savings": "What the v3 proposal would save on a log, by topic, before and after compression.",
-    "verify": "The strict pass: every defect by kind and place, and whether the log is sound.",
-    "recover": "A clean copy of what is readable in a damaged log, and what is missing from it.",
-    "diff": "Whether two logs hold the same records, whatever their batches, codecs and formats.",
-    "report": "A log on one HTML page: sizes, headers, codecs, times, producers, v3, defects.",
-    "kafka-dump-log": "Kafka's own tool, its options and its lines, without Kafka.",
-    "completion": "What bash, zsh or fish need to complete commands, options and files.",
+# Under each heading of `magicbyte --help`, name: its line there. The command itself is `magicbyte.cli.<name>.command`, found
+# when it is needed, so that a command's imports cost nothing to the others.
+SECTIONS = {
+    "To look": {
+        "inspect": "What is in a log: segments, batches, codecs, header share, offsets, times.",
+        "dump": "The records themselves, as text or JSON lines, headers and all.",
+        "report": "A log on one HTML page: sizes, headers, codecs, times, producers, v3, defects.",
+        "savings": "What the v3 proposal would save on a log, by topic, before and after compression.",
+        "chargeback": "Who uses how much: records and bytes by headers and topic.",
+        "trail": "The routes of records across clusters: hops, latencies, loops, as a table or a graph.",
+    },
+    "To prove": {
+        "verify": "The strict pass: every defect by kind and place, and whether the log is sound.",
+        "diff": "Whether two logs hold the same records, whatever their batches, codecs and formats.",
+    },
+    "To write, always into another place": {
+        "convert": "A log in another format: v0 to v3 and the drafts of KIP-82 and KIP-87.",
+        "clean": "The log cleaner: of each key the latest record, as a broker keeps it.",
+        "retain": "What retention by time, size or headers (a time to live, a legal hold) keeps.",
+        "redact": "A log without the values of chosen keys, every offset as it was.",
+        "recover": "A clean copy of what is readable in a damaged log, and what is missing from it.",
+        "land": "Logs into Parquet files or a Delta table, by topic and day; run again, what is new.",
+    },
+    "Besides": {
+        "kafka-dump-log": "Kafka's own tool, its options and its lines, without Kafka.",
+        "completion": "What bash, zsh or fish need to complete commands, options and files.",
+    },
 }
+COMMANDS = {name: line for section in SECTIONS.values() for name, line in section.items()}
 
 
 class PipeClosed(Exception):
@@ -79,8 +88,11 @@ class LazyGroup(click.Group):
             raise PipeClosed from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        width = max(map(len, COMMANDS))
+        for title, commands in SECTIONS.items():
+            with formatter.section(title):
+                # One width of names, so that the lines stand below each other.
+                formatter.write_dl([(name.ljust(width), line) for name, line in commands.items()])
 
 
 def _version(ctx: click.Context, _param: click.Parameter, asked: bool) -> None:
