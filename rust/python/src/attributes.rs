@@ -19,21 +19,15 @@ impl<const N: usize> Hot<N> {
         Self { names, interned: PyOnceLock::new() }
     }
 
+    /// Finds their addresses, when the module is made.
+    pub(crate) fn learn(&self, py: Python<'_>) {
+        self.interned.get_or_init(py, || self.names.map(|name| PyString::intern(py, name).unbind()));
+    }
+
     /// Which of them a name is.
     #[inline(always)]
     pub(crate) fn which(&self, name: &Bound<'_, PyAny>) -> Option<usize> {
-        let py = name.py();
-        let interned =
-            self.interned.get_or_init(py, || self.names.map(|name| PyString::intern(py, name).unbind()));
+        let interned = self.interned.get(name.py())?;
         interned.iter().position(|known| known.as_ptr() == name.as_ptr())
     }
-}
-
-/// What `object` itself does.
-#[cold]
-pub(crate) fn ordinary(object: &Bound<'_, PyAny>, name: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-    static LOOKUP: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let py = object.py();
-    let of_object = || Ok::<_, PyErr>(py.get_type::<PyAny>().getattr("__getattribute__")?.unbind());
-    LOOKUP.get_or_try_init(py, of_object)?.call1(py, (object, name))
 }

@@ -8,9 +8,10 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyString};
 
-use crate::attributes::{Hot, ordinary};
+use crate::attributes::Hot;
 use crate::headers::{Headers, Raw};
 use crate::new_batch::{Part, with_headers};
+use crate::quick::{Fields, Quick};
 use crate::slots::{Shared, Slot, Span, alone};
 
 /// What a control record says (KIP-98 and later): `type` is Kafka's name for it, `type_id` its number.
@@ -201,27 +202,37 @@ impl ConsumerRecord {
     }
 }
 
-static HOT: Hot<5> = Hot::new(["value", "key", "offset", "headers", "timestamp"]);
+pub(crate) static HOT: Hot<5> = Hot::new(["value", "key", "offset", "headers", "timestamp"]);
+
+impl Fields for ConsumerRecord {
+    #[inline(always)]
+    fn field(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> Quick<'_> {
+        let Some(which) = HOT.which(name) else { return Quick::No };
+        if which == 3 {
+            return self.headers.get(py).map_or(Quick::No, |headers| Quick::Kept(headers.as_any()));
+        }
+        match &self.origin {
+            Origin::Read(raw) => match raw.slot_of() {
+                None => Quick::No,
+                Some(slot) => match which {
+                    0 => Quick::Bytes(raw.shared.bytes(slot.value)),
+                    1 => Quick::Bytes(raw.shared.bytes(slot.key)),
+                    2 => Quick::Int(slot.offset),
+                    _ => Quick::Int(raw.shared.effective_timestamp(slot)),
+                },
+            },
+            Origin::Made(own) => match which {
+                0 => own.value.as_ref().map_or(Quick::Bytes(None), Quick::Kept),
+                1 => own.key.as_ref().map_or(Quick::Bytes(None), Quick::Kept),
+                2 => Quick::Int(own.offset),
+                _ => Quick::Int(own.timestamp),
+            },
+        }
+    }
+}
 
 #[pymethods]
 impl ConsumerRecord {
-    fn __getattribute__(slf: &Bound<'_, Self>, name: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        let (py, it) = (slf.py(), slf.get());
-        Ok(match HOT.which(name) {
-            Some(0) => it.value(py).unwrap_or_else(|| py.None()),
-            Some(1) => it.key(py).unwrap_or_else(|| py.None()),
-            Some(2) => it.offset().into_pyobject(py)?.into_any().unbind(),
-            Some(3) => it.headers(py)?.into_any(),
-            Some(_) => it.timestamp().into_pyobject(py)?.into_any().unbind(),
-            None => ordinary(slf, name)?,
-        })
-    }
-
-    /// Says what the ordinary way says of a name that is not there.
-    fn __getattr__(slf: &Bound<'_, Self>, name: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        ordinary(slf, name)
-    }
-
     #[new]
     #[pyo3(signature = (topic, partition, offset, timestamp, timestamp_type, key, value, headers=None, leader_epoch=None,
         tombstone=None, *, producer_id=-1, producer_epoch=-1, sequence=-1, transactional=false, control=None))]

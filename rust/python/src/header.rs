@@ -10,10 +10,11 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyString};
 
-use crate::attributes::{Hot, ordinary};
+use crate::attributes::Hot;
 use crate::header_iterator::HeaderPair;
 use crate::keys::Keys;
 use crate::part::bytes_of;
+use crate::quick::{Fields, Loop, Quick};
 use crate::slots::{Shared, Span};
 
 /// A record header (KIP-82): `key` is text and never None; `value` is bytes or None, which is not the same as empty.
@@ -118,24 +119,52 @@ pub(crate) fn is_key(bytes: &[u8], text: &str) -> bool {
     bytes == text.as_bytes() || (text.contains(char::REPLACEMENT_CHARACTER) && key_text(bytes) == text)
 }
 
-static HOT: Hot<2> = Hot::new(["key", "value"]);
+pub(crate) static HOT: Hot<2> = Hot::new(["key", "value"]);
+
+/// A stored key that was made before.
+#[inline(always)]
+pub(crate) fn quick_key(shared: &Shared, key: Span) -> Quick<'_> {
+    let known = shared.bytes(key).and_then(|key| shared.keys.known(key));
+    known.map_or(Quick::No, |text| Quick::Kept(text.as_any()))
+}
+
+impl Fields for Header {
+    #[inline(always)]
+    fn field(&self, _py: Python<'_>, name: &Bound<'_, PyAny>) -> Quick<'_> {
+        match (&self.0, HOT.which(name)) {
+            (_, None) => Quick::No,
+            (Origin::Stored { shared, key, .. }, Some(0)) => quick_key(shared, unpacked(key)),
+            (Origin::Stored { shared, value, .. }, _) => Quick::Bytes(shared.bytes(unpacked(value))),
+            (Origin::Made { key, .. }, Some(0)) => Quick::Kept(key.as_any()),
+            (Origin::Made { value: Some(value), .. }, _) => Quick::Kept(value.as_any()),
+            (Origin::Made { value: None, .. }, _) => Quick::Bytes(None),
+        }
+    }
+}
+
+/// `key, value = header`.
+impl Loop for Header {
+    #[inline(always)]
+    fn quick_iter(&self, py: Python<'_>) -> Quick<'_> {
+        let Origin::Stored { key, value, pair, .. } = &self.0 else { return Quick::No };
+        HeaderPair::again(py, unpacked(key), unpacked(value), pair)
+            .map_or(Quick::No, |it| Quick::Owned(it.into_any()))
+    }
+
+    fn iter(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        match &self.0 {
+            Origin::Made { key, value, .. } => {
+                Ok((key, value).into_pyobject(py)?.try_iter()?.into_any().unbind())
+            }
+            Origin::Stored { shared, key, value, pair } => {
+                HeaderPair::over(py, shared, unpacked(key), unpacked(value), pair)
+            }
+        }
+    }
+}
 
 #[pymethods]
 impl Header {
-    fn __getattribute__(slf: &Bound<'_, Self>, name: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        let (py, it) = (slf.py(), slf.get());
-        match HOT.which(name) {
-            Some(0) => Ok(it.key(py).into_any()),
-            Some(_) => Ok(it.value(py).map_or_else(|| py.None(), Py::into_any)),
-            None => ordinary(slf, name),
-        }
-    }
-
-    /// Says what the ordinary way says of a name that is not there.
-    fn __getattr__(slf: &Bound<'_, Self>, name: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        ordinary(slf, name)
-    }
-
     #[new]
     #[pyo3(signature = (key, value=None))]
     fn new(key: &Bound<'_, PyAny>, value: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
@@ -177,18 +206,6 @@ impl Header {
 
     fn __hash__(&self, py: Python<'_>) -> PyResult<isize> {
         (PyBytes::new(py, self.key_bytes(py)?), self.value(py)).into_pyobject(py)?.hash()
-    }
-
-    /// `key, value = header`.
-    fn __iter__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        match &self.0 {
-            Origin::Made { key, value, .. } => {
-                Ok((key, value).into_pyobject(py)?.try_iter()?.into_any().unbind())
-            }
-            Origin::Stored { shared, key, value, pair } => {
-                HeaderPair::over(py, shared, unpacked(key), unpacked(value), pair)
-            }
-        }
     }
 
     const fn __len__(&self) -> usize {

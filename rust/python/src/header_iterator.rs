@@ -8,9 +8,15 @@ use magicbyte::{Header as CoreHeader, HeaderLayout};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
-use crate::header::{Header, packed, unpacked};
+use crate::header::{Header, packed, quick_key, unpacked};
 use crate::headers::Raw;
-use crate::slots::{Shared, Span, alone};
+use crate::quick::{Quick, Steps};
+use crate::slots::{Shared, Slot, Span, alone};
+
+/// Where a part ends. A block is below 2 GiB.
+const fn end(span: Span) -> u32 {
+    span.at.wrapping_add(span.len.unsigned_abs())
+}
 
 /// Iterates the headers of a stored record. Of the headers that it made it keeps two, and a header that nobody else holds
 /// any more is made the next one instead of a new object, as `zip` does with its tuples.
@@ -28,18 +34,23 @@ pub(crate) struct HeaderIterator {
 }
 
 impl HeaderIterator {
+    /// The one that is kept, if nobody is in a loop with it, over the headers of another record.
+    #[inline(always)]
+    pub(crate) fn again(py: Python<'_>, slot: &Slot, kept: &PyOnceLock<Py<Self>>) -> Option<Py<Self>> {
+        let it = kept.get(py)?;
+        if !alone(it, py) || it.get().layout != slot.layout {
+            return None;
+        }
+        it.get().at.store(slot.headers.at, Ordering::Relaxed);
+        it.get().end.store(end(slot.headers), Ordering::Relaxed);
+        Some(it.clone_ref(py))
+    }
+
     /// Over the headers of `raw`; `kept` is used if nobody is in a loop with it.
-    #[inline]
     pub(crate) fn over(py: Python<'_>, raw: &Raw, kept: &PyOnceLock<Py<Self>>) -> PyResult<Py<PyAny>> {
         let span = raw.slot().headers;
-        let end = span.at + span.len.unsigned_abs();
-        if let Some(it) = kept.get(py)
-            && alone(it, py)
-            && it.get().layout == raw.slot().layout
-        {
-            it.get().at.store(span.at, Ordering::Relaxed);
-            it.get().end.store(end, Ordering::Relaxed);
-            return Ok(it.clone_ref(py).into_any());
+        if let Some(it) = Self::again(py, raw.slot(), kept) {
+            return Ok(it.into_any());
         }
         let made = Py::new(
             py,
@@ -47,7 +58,7 @@ impl HeaderIterator {
                 shared: Arc::clone(&raw.shared),
                 layout: raw.slot().layout,
                 at: AtomicU32::new(span.at),
-                end: AtomicU32::new(end),
+                end: AtomicU32::new(end(span)),
                 turn: AtomicU32::new(0),
                 kept: [PyOnceLock::new(), PyOnceLock::new()],
             },
@@ -62,34 +73,54 @@ impl HeaderIterator {
     const fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
         slf
     }
+}
 
-    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Py<Header>>> {
+impl HeaderIterator {
+    /// Where the next header's key and value lie, and where the one behind it begins.
+    #[inline(always)]
+    fn read(&self) -> Option<(Span, Span, u32)> {
         let (at, end) = (self.at.load(Ordering::Relaxed), self.end.load(Ordering::Relaxed));
         let block = &*self.shared.block;
-        let Some(bytes) = block.get(at as usize..end as usize).filter(|bytes| !bytes.is_empty()) else {
-            return Ok(None);
-        };
+        let bytes = block.get(at as usize..end as usize).filter(|bytes| !bytes.is_empty())?;
         let mut input = Reader::new(bytes);
         // Checked when the record was read.
-        let Ok(header) = CoreHeader::read(&mut input, self.layout) else { return Ok(None) };
-        self.at.store(end - input.rest().len() as u32, Ordering::Relaxed);
+        let header = CoreHeader::read(&mut input, self.layout).ok()?;
         let place = |part: &[u8]| Span {
             at: (part.as_ptr() as usize).wrapping_sub(block.as_ptr() as usize) as u32,
             len: part.len() as i32,
         };
-        let (key, value) = (place(header.key), header.value.map_or(Span::NULL, place));
-        let turn = self.turn.load(Ordering::Relaxed);
+        let next = end.wrapping_sub(input.rest().len() as u32);
+        Some((place(header.key), header.value.map_or(Span::NULL, place), next))
+    }
+
+    #[inline(always)]
+    fn moved(&self, next: u32, turn: u32) {
+        self.at.store(next, Ordering::Relaxed);
         self.turn.store(turn.wrapping_add(1), Ordering::Relaxed);
-        let kept = &self.kept[turn as usize & 1];
-        if let Some(header) = kept.get(py)
-            && alone(header, py)
-        {
-            header.get().move_to(key, value);
-            return Ok(Some(header.clone_ref(py)));
+    }
+}
+
+impl Steps for HeaderIterator {
+    #[inline(always)]
+    fn quick_next(&self, py: Python<'_>) -> Quick<'_> {
+        let turn = self.turn.load(Ordering::Relaxed);
+        let Some(header) = self.kept[turn as usize & 1].get(py) else { return Quick::No };
+        if !alone(header, py) {
+            return Quick::No;
         }
+        let Some((key, value, next)) = self.read() else { return Quick::End };
+        self.moved(next, turn);
+        header.get().move_to(key, value);
+        Quick::Owned(header.clone_ref(py).into_any())
+    }
+
+    fn next(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        let Some((key, value, next)) = self.read() else { return Ok(None) };
+        let turn = self.turn.load(Ordering::Relaxed);
+        self.moved(next, turn);
         let made = Py::new(py, Header::stored(&self.shared, key, value))?;
-        let _ = kept.set(py, made.clone_ref(py));
-        Ok(Some(made))
+        let _ = self.kept[turn as usize & 1].set(py, made.clone_ref(py));
+        Ok(Some(made.into_any()))
     }
 }
 
@@ -103,8 +134,22 @@ pub(crate) struct HeaderPair {
 }
 
 impl HeaderPair {
+    /// The one that is kept, if nobody is at it, over another key and value.
+    #[inline(always)]
+    pub(crate) fn again(
+        py: Python<'_>,
+        key: Span,
+        value: Span,
+        kept: &PyOnceLock<Py<Self>>,
+    ) -> Option<Py<Self>> {
+        let it = kept.get(py).filter(|it| alone(it, py))?;
+        it.get().key.store(packed(key), Ordering::Relaxed);
+        it.get().value.store(packed(value), Ordering::Relaxed);
+        it.get().turn.store(0, Ordering::Relaxed);
+        Some(it.clone_ref(py))
+    }
+
     /// Over key and value; `kept` is used if nobody is at it.
-    #[inline]
     pub(crate) fn over(
         py: Python<'_>,
         shared: &Arc<Shared>,
@@ -112,19 +157,13 @@ impl HeaderPair {
         value: Span,
         kept: &PyOnceLock<Py<Self>>,
     ) -> PyResult<Py<PyAny>> {
-        let (key, value) = (packed(key), packed(value));
-        if let Some(it) = kept.get(py)
-            && alone(it, py)
-        {
-            it.get().key.store(key, Ordering::Relaxed);
-            it.get().value.store(value, Ordering::Relaxed);
-            it.get().turn.store(0, Ordering::Relaxed);
-            return Ok(it.clone_ref(py).into_any());
+        if let Some(it) = Self::again(py, key, value, kept) {
+            return Ok(it.into_any());
         }
         let made = Self {
             shared: Arc::clone(shared),
-            key: AtomicU64::new(key),
-            value: AtomicU64::new(value),
+            key: AtomicU64::new(packed(key)),
+            value: AtomicU64::new(packed(value)),
             turn: AtomicU32::new(0),
         };
         let made = Py::new(py, made)?;
@@ -138,20 +177,27 @@ impl HeaderPair {
     const fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
         slf
     }
+}
 
-    fn __next__(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        let turn = self.turn.load(Ordering::Relaxed);
-        self.turn.store((turn + 1).min(2), Ordering::Relaxed);
-        let shared = &self.shared;
-        match turn {
-            0 => {
-                Some(shared.keys.text(py, shared.bytes(unpacked(&self.key)).unwrap_or_default()).0.into_any())
-            }
-            1 => {
-                let value = shared.python(py, unpacked(&self.value));
-                Some(value.map_or_else(|| py.None(), |value| value.into_any().unbind()))
-            }
-            _ => None,
+impl Steps for HeaderPair {
+    #[inline(always)]
+    fn quick_next(&self, _py: Python<'_>) -> Quick<'_> {
+        let quick = match self.turn.load(Ordering::Relaxed) {
+            0 => quick_key(&self.shared, unpacked(&self.key)),
+            1 => Quick::Bytes(self.shared.bytes(unpacked(&self.value))),
+            _ => return Quick::End,
+        };
+        if !matches!(quick, Quick::No) {
+            let turn = self.turn.load(Ordering::Relaxed);
+            self.turn.store(turn.wrapping_add(1), Ordering::Relaxed);
         }
+        quick
+    }
+
+    /// A key that is not known yet: all else is quick.
+    fn next(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        self.turn.store(1, Ordering::Relaxed);
+        let key = self.shared.bytes(unpacked(&self.key)).unwrap_or_default();
+        Ok(Some(self.shared.keys.text(py, key).0.into_any()))
     }
 }

@@ -16,6 +16,7 @@ use crate::header::{Header, is_key};
 use crate::header_iterator::HeaderIterator;
 use crate::keys::Keys;
 use crate::part::bytes_of;
+use crate::quick::{Loop, Quick};
 use crate::slots::{Shared, Slot, alone};
 
 /// A record of a batch, whose headers nobody has changed yet.
@@ -35,6 +36,11 @@ impl Raw {
     #[inline]
     pub(crate) fn slot(&self) -> &Slot {
         &self.shared.slots[self.at.load(Ordering::Relaxed) as usize]
+    }
+
+    #[inline(always)]
+    pub(crate) fn slot_of(&self) -> Option<&Slot> {
+        self.shared.slots.get(self.at.load(Ordering::Relaxed) as usize)
     }
 
     pub(crate) fn core(&self) -> CoreHeaders<'_> {
@@ -223,6 +229,37 @@ impl Headers {
             taken = list.extract_if(.., |_| gone.next().unwrap_or_default()).collect();
             Ok(())
         })
+    }
+}
+
+/// An iterator that is at its end and will stay there, so that whoever has nothing to iterate may have it.
+static EMPTY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+/// Iterates what there is now; a change does not reach the iterator.
+impl Loop for Headers {
+    #[inline(always)]
+    fn quick_iter(&self, py: Python<'_>) -> Quick<'_> {
+        let Some(slot) = self.raw().and_then(Raw::slot_of) else { return Quick::No };
+        if slot.header_count == 0 {
+            return EMPTY.get(py).map_or(Quick::No, Quick::Kept);
+        }
+        HeaderIterator::again(py, slot, &self.iterator).map_or(Quick::No, |it| Quick::Owned(it.into_any()))
+    }
+
+    fn iter(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        match self.raw() {
+            Some(raw) if raw.slot().header_count == 0 => {
+                let ended = || {
+                    let mut it = PyTuple::empty(py).try_iter()?;
+                    // It forgets the tuple at its end.
+                    it.next().transpose()?;
+                    PyResult::Ok(it.into_any().unbind())
+                };
+                Ok(EMPTY.get_or_try_init(py, ended)?.clone_ref(py))
+            }
+            Some(raw) => HeaderIterator::over(py, raw, &self.iterator),
+            None => Ok(PyTuple::new(py, self.all_of(py)?)?.try_iter()?.into_any().unbind()),
+        }
     }
 }
 
@@ -420,14 +457,6 @@ impl Headers {
     #[getter]
     fn read_only(&self) -> bool {
         self.has(CLOSED)
-    }
-
-    /// Iterates what there is now; a change does not reach the iterator.
-    fn __iter__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        match self.raw() {
-            Some(raw) => HeaderIterator::over(py, raw, &self.iterator),
-            None => Ok(PyTuple::new(py, self.all_of(py)?)?.try_iter()?.into_any().unbind()),
-        }
     }
 
     fn __len__(&self, py: Python<'_>) -> usize {

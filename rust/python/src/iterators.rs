@@ -1,6 +1,6 @@
 //! Iterators over the entries and records of a plan.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use magicbyte::{Damage, Decompressor, Entries, Head, Judge, Mode, Next, Ruling};
@@ -13,7 +13,9 @@ use crate::block::Bytestream;
 use crate::consumer_record::ConsumerRecord;
 use crate::error::Failure;
 use crate::gate::{detached, released};
+use crate::held::Held;
 use crate::keys::Keys;
+use crate::quick::{Quick, Steps};
 use crate::reader::Plan;
 use crate::slots::{Shared, Slot, open};
 
@@ -284,20 +286,31 @@ enum Taken {
 }
 
 impl Current {
-    #[inline]
+    /// The next record, in an object that is used again.
+    #[inline(always)]
+    fn again(&mut self, py: Python<'_>) -> Option<Py<ConsumerRecord>> {
+        let at = self.at;
+        if at as usize >= self.shared.slots.len() {
+            return None;
+        }
+        let record = self.kept[at as usize & 1].as_ref()?;
+        if !ConsumerRecord::moved_to(record, py, at) {
+            return None;
+        }
+        self.at = at.wrapping_add(1);
+        Some(record.clone_ref(py))
+    }
+
     fn take(&mut self, py: Python<'_>) -> Taken {
         let at = self.at;
         if at as usize >= self.shared.slots.len() {
             return Taken::Nothing;
         }
-        self.at += 1;
-        let kept = &self.kept[at as usize & 1];
-        if let Some(record) = kept
-            && ConsumerRecord::moved_to(record, py, at)
-        {
-            return Taken::Again(record.clone_ref(py));
+        if let Some(record) = self.again(py) {
+            return Taken::Again(record);
         }
-        Taken::New(Arc::clone(&self.shared), at, kept.is_none())
+        self.at += 1;
+        Taken::New(Arc::clone(&self.shared), at, self.kept[at as usize & 1].is_none())
     }
 
     fn keep(&mut self, shared: &Arc<Shared>, at: u32, made: Py<ConsumerRecord>) {
@@ -314,7 +327,7 @@ impl Current {
 /// garbage, a finalizer), which may come back here.
 #[pyclass(frozen, module = "magicbyte._core")]
 pub(crate) struct RecordIterator {
-    current: Mutex<Option<Current>>,
+    current: Held<Option<Current>>,
     records: Mutex<Records>,
 }
 
@@ -328,16 +341,7 @@ impl RecordIterator {
             topic: None,
             keys: Arc::default(),
         };
-        Self { current: Mutex::new(None), records: Mutex::new(records) }
-    }
-
-    /// The current batch. With a GIL nobody else ever has it.
-    #[inline]
-    fn current(&self, py: Python<'_>) -> MutexGuard<'_, Option<Current>> {
-        match self.current.try_lock() {
-            Ok(current) => current,
-            Err(_) => self.current.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner),
-        }
+        Self { current: Held::new(None), records: Mutex::new(records) }
     }
 
     /// Makes the next batch the current one. False: there is none.
@@ -348,7 +352,7 @@ impl RecordIterator {
             let mut locked = self.records.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
             let records = &mut *locked;
             {
-                let mut current = self.current(py);
+                let mut current = self.current.wait(py);
                 // Another thread may have read on meanwhile.
                 if current.as_ref().is_some_and(|it| (it.at as usize) < it.shared.slots.len()) {
                     return Ok(true);
@@ -360,7 +364,7 @@ impl RecordIterator {
                 None => released(py, || records.refill()).map(|read| {
                     read.is_some_and(|batch| {
                         let shared = records.share(py, batch);
-                        *self.current(py) = Some(Current { shared, at: 0, kept: [None, None] });
+                        *self.current.wait(py) = Some(Current { shared, at: 0, kept: [None, None] });
                         true
                     })
                 }),
@@ -378,19 +382,27 @@ impl RecordIterator {
     const fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
         slf
     }
+}
 
-    #[inline]
-    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Py<ConsumerRecord>>> {
+impl Steps for RecordIterator {
+    #[inline(always)]
+    fn quick_next(&self, py: Python<'_>) -> Quick<'_> {
+        let Some(mut current) = self.current.take(py) else { return Quick::No };
+        let again = current.as_mut().and_then(|current| current.again(py));
+        again.map_or(Quick::No, |record| Quick::Owned(record.into_any()))
+    }
+
+    fn next(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         loop {
-            let taken = self.current(py).as_mut().map_or(Taken::Nothing, |current| current.take(py));
+            let taken = self.current.wait(py).as_mut().map_or(Taken::Nothing, |current| current.take(py));
             match taken {
-                Taken::Again(record) => return Ok(Some(record)),
+                Taken::Again(record) => return Ok(Some(record.into_any())),
                 Taken::New(shared, at, wanted) => {
                     let made = Py::new(py, ConsumerRecord::read(&shared, at))?;
-                    if wanted && let Some(current) = &mut *self.current(py) {
+                    if wanted && let Some(current) = &mut *self.current.wait(py) {
                         current.keep(&shared, at, made.clone_ref(py));
                     }
-                    return Ok(Some(made));
+                    return Ok(Some(made.into_any()));
                 }
                 Taken::Nothing if !self.read_on(py)? => return Ok(None),
                 Taken::Nothing => {}

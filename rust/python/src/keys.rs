@@ -21,14 +21,17 @@ struct Known {
 pub(crate) struct Keys(OnceLock<Box<[OnceLock<Known>; PLACES]>>);
 
 impl Keys {
+    /// The key as text, if it was made before.
+    #[inline]
+    pub(crate) fn known(&self, key: &[u8]) -> Option<&Py<PyString>> {
+        let known = self.0.get()?.get(place(key))?.get()?;
+        (*known.bytes == *key).then_some(&known.text)
+    }
+
     /// The key as text, U+FFFD standing for what is not UTF-8, and whether its bytes were UTF-8.
     #[inline]
     pub(crate) fn text(&self, py: Python<'_>, key: &[u8]) -> (Py<PyString>, bool) {
-        let place = self.0.get().map(|places| &places[place(key)]);
-        match place.and_then(OnceLock::get) {
-            Some(known) if *known.bytes == *key => (known.text.clone_ref(py), true),
-            _ => self.made(py, key),
-        }
+        self.known(key).map_or_else(|| self.made(py, key), |text| (text.clone_ref(py), true))
     }
 
     #[cold]

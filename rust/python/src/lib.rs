@@ -15,6 +15,7 @@ mod gate;
 mod header;
 mod header_iterator;
 mod headers;
+mod held;
 mod hops;
 mod iterators;
 mod keys;
@@ -22,6 +23,7 @@ mod made;
 mod new_batch;
 mod opened;
 mod part;
+mod quick;
 mod reader;
 mod rewrite;
 mod scan;
@@ -78,6 +80,8 @@ mod _core {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         use magicbyte::arrow::Column;
+        crate::consumer_record::HOT.learn(module.py());
+        crate::header::HOT.learn(module.py());
         let names = |columns: &[Column]| columns.iter().map(|column| column.name()).collect::<Vec<_>>();
         let tuple = |names: Vec<&str>| pyo3::types::PyTuple::new(module.py(), names);
         module.add("COLUMNS", tuple(names(&Column::ALL))?)?;

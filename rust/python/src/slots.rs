@@ -98,7 +98,8 @@ impl Shared {
 ///
 /// With the GIL this is exact: whoever could look at the object holds a counted reference, in a variable, a container, a
 /// frame or on an evaluation stack (a borrowed one there has a counted one behind it); nothing here can be referenced
-/// weakly or is known to the garbage collector; and no other thread runs between the answer and what is done with it.
+/// weakly; what the garbage collector hands out (`gc.get_objects`) is counted, too, and when it collects it comes to no
+/// object that Rust holds; and no other thread runs between the answer and what is done with it.
 /// Without the GIL a count is a sum of parts that others change meanwhile, so the answer is never yes.
 #[inline(always)]
 #[cfg_attr(

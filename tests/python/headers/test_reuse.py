@@ -538,3 +538,78 @@ def test_names_take_the_ordinary_way_where_they_are_no_loops(data: bytes) -> Non
             it.__getattribute__(5)  # type: ignore[arg-type]
         with pytest.raises(AttributeError):
             it.key = b""  # type: ignore[misc]
+
+
+@pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="nothing is used again without a GIL")
+def test_a_record_that_is_not_touched_costs_no_object() -> None:
+    many = mb.encode([mb.ConsumerRecord("t", 0, n, 10**9, 0, b"k" * 9, b"v" * 9, [("a", b"1")]) for n in range(1000)])
+
+    def cost() -> int:
+        records = mb.decode(many)
+        next(records), next(records), next(records)
+        before = sys.getallocatedblocks()
+        for _ in zip(range(900), records):  # noqa: B905
+            pass
+        return sys.getallocatedblocks() - before
+
+    # Of several, for threads that earlier tests left may make objects meanwhile.
+    assert min(cost() for _ in range(5)) < 20
+
+
+def test_loops_keep_no_reference() -> None:
+    """Each slot hands over what the interpreter lets go: counts and blocks stay, whatever is asked for, and how."""
+    headers = [("key", b"1"), ("key", None), ("other", b"")]
+    some = [
+        mb.ConsumerRecord("t", 0, n, 10**12 + n, 0, None if n % 3 else b"k", b"v" * 20, headers[n % 4 :])
+        for n in range(500)
+    ]
+    data, own = mb.encode(some), mb.ConsumerRecord("t", 0, 10**12, 10**12, 0, b"key", b"value", [mb.Header("k", b"v")])
+
+    def loop() -> int:
+        total = 0
+        for record in itertools.chain(mb.decode(data), itertools.repeat(own, 50)):
+            total += record.offset + record.timestamp + len(record.key or b"") + len(record.value or b"")
+            for header in record.headers:
+                total += len(header.key) + len(header.value or b"")
+            for key, value in record.headers:
+                total += len(key) + len(value or b"")
+            assert not hasattr(record, "nothing") and not hasattr(record.headers, "nothing")
+        return total
+
+    watched = (None, own, own.key, own.value, own.headers, own.headers[0], own.headers[0].key, own.headers[0].value)
+
+    def left() -> list[int]:
+        counts, blocks = [sys.getrefcount(it) for it in watched], sys.getallocatedblocks()
+        for _ in range(20):
+            loop()
+        changes = (abs(sys.getrefcount(it) - was) for it, was in zip(watched, counts, strict=True))
+        return [sys.getallocatedblocks() - blocks, *changes]
+
+    assert loop() == loop()
+    # Of several, for threads that earlier tests left may make objects meanwhile.
+    found = [left() for _ in range(5)]
+    assert [few for few in map(min, zip(*found, strict=True)) if few >= 100] == []
+
+
+def test_no_headers_to_iterate() -> None:
+    """They share an iterator at its end, which nobody can move from there."""
+    for record in mb.decode(mb.encode([mb.ConsumerRecord("t", 0, n, 0, 0, None, b"v", []) for n in range(5)])):
+        it = iter(record.headers)
+        assert iter(it) is it and list(it) == [] and next(it, None) is None
+        if hasattr(it, "__setstate__"):
+            it.__setstate__(-1)
+        assert list(record.headers) == list(it) == list(copy.copy(it)) == []
+        record.headers.add("a", b"1")
+        assert [tuple(header) for header in record.headers] == [("a", b"1")] and list(it) == []
+
+
+def test_more_keys_than_are_remembered() -> None:
+    """Keys that fall on the same place, or are too long, or no UTF-8, are made anew each time."""
+    keys = [f"{'long ' * (n % 17)}key {n}" for n in range(400)]
+    records = [mb.ConsumerRecord("t", 0, n, 0, 0, None, None, [(key, key.encode())]) for n, key in enumerate(keys)]
+    bad = mb.ConsumerRecord("t", 0, 400, 0, 0, None, None, [mb.Header.from_raw(b"\xff", b"x")])
+    data = mb.encode([*records, bad])
+    for _ in range(2):
+        found = [(key, value) for record in mb.decode(data) for key, value in record.headers]
+        assert found == [*((key, key.encode()) for key in keys), ("\ufffd", b"x")]
+        assert [header.key for record in mb.decode(data) for header in record.headers] == [*keys, "\ufffd"]
