@@ -77,13 +77,46 @@ class Producer(confluent_kafka.Producer):
             record = _record(record, value, key, partition, timestamp, headers)
         _produce(super(), self._way, record, on_delivery or callback)
 
-    def produce_batch(self, *args: Any, **kwargs: Any) -> int:
-        """The client's own batch call knows neither headers nor records: it would pass serializers and chain by.
+    def produce_batch(
+        self,
+        topic: str,
+        messages: list[dict[str, Any]],
+        partition: int = -1,
+        callback: Delivered | None = None,
+        on_delivery: Delivered | None = None,
+    ) -> int:
+        """The client's, whose dicts here may have ``headers``, too. Each goes through serializers and chain, and to librdkafka
+        one by one, which makes its batches by itself.
+
+        Returns how many were taken. A dict that was not has the ``KafkaError`` in ``_error``; behind one for which the queue
+        had no room none is taken, so that order stays.
 
         Raises:
-            NotImplementedError: always.
+            TypeError: no list of dicts.
+            SerializationError, IllegalStateError, ValueError: as ``produce``, with a note of which; those before it were taken.
         """
-        raise NotImplementedError("produce_batch carries no headers: use produce")
+        if not isinstance(messages, list):
+            raise TypeError("messages must be a list")
+        taken, full = 0, False
+        for number, message in enumerate(messages):
+            if not isinstance(message, dict):
+                raise TypeError(f"message {number} must be a dict, not {type(message).__name__}")
+            own = {name: message[name] for name in ("value", "key", "timestamp", "headers") if name in message}
+            report = message.get("on_delivery") or message.get("callback") or on_delivery or callback
+            try:
+                if full:
+                    raise BufferError
+                self.produce(topic, partition=message.get("partition", partition), on_delivery=report, **own)
+                taken += 1
+            except BufferError:
+                full = True
+                message["_error"] = KafkaError(KafkaError._QUEUE_FULL)
+            except KafkaException as error:
+                message["_error"] = error.args[0]
+            except Exception as error:
+                error.add_note(f"message {number} of produce_batch")
+                raise
+        return taken
 
     @property
     def interceptors(self) -> Chain:

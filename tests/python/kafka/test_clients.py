@@ -490,8 +490,43 @@ class TestPassedThrough:
             (b"k", b"v", [("a", b"1")]),
         ]
         assert isinstance(producer, confluent_kafka.Producer)
-        with pytest.raises(NotImplementedError):
-            producer.produce_batch(topic, [{"value": b"v"}])
+
+    def test_a_batch_goes_through_serializers_and_chain(self, broker: Broker, topic: str) -> None:
+        config = {"bootstrap.servers": broker.bootstrap, "message.max.bytes": 1000}
+        chain = Chain(TestChains.hop, errors="raise")
+        producer = ours.Producer(config, value_serializer=serdes.JsonSerializer(), interceptors=chain)
+        one: list[Any] = []
+        rest: list[Any] = []
+        messages: list[dict[str, Any]] = [
+            {
+                "value": 1,
+                "key": "k",
+                "headers": [("one", b"1")],
+                "timestamp": T,
+                "on_delivery": lambda *it: one.append(it[0]),
+            },
+            {"value": "x" * 5000},
+            {"value": [2], "partition": 0},
+        ]
+        assert producer.produce_batch(topic, messages, 0, on_delivery=lambda *it: rest.append(it[0])) == 2
+        assert producer.flush(30) == 0
+        assert (one, rest) == ([None], [None])
+        assert ["_error" in message for message in messages] == [False, True, False]
+        assert messages[1]["_error"].code() == KafkaError.MSG_SIZE_TOO_LARGE
+        found = receive_confluent(broker, topic, 2)
+        assert content(found) == [(b"k", b"1", [("hop", b"0"), ("one", b"changed")]), (None, b"[2]", [("hop", b"0")])]
+        for wrong in ((), [b"v"]):
+            with pytest.raises(TypeError):
+                producer.produce_batch(topic, wrong)  # type: ignore[arg-type]
+        with pytest.raises(serdes.SerializationError) as caught:
+            producer.produce_batch(topic, [{"value": 1}, {"value": b"no JSON"}])
+        assert caught.value.__notes__ == ["message 1 of produce_batch"]
+        producer.purge()
+        small = ours.Producer({"bootstrap.servers": "127.0.0.1:1", "queue.buffering.max.messages": 2, "log_level": 0})
+        full: list[dict[str, Any]] = [{"value": b"%d" % number} for number in range(4)]
+        assert small.produce_batch(topic, full) == 2
+        assert [message["_error"].code() for message in full[2:]] == [KafkaError._QUEUE_FULL] * 2
+        small.purge()
 
     @pytest.mark.parametrize("client", ["confluent", "confluent-aio", "aiokafka"])
     def test_an_aborted_transaction_leaves_nothing_for_a_read_committed_reader(
