@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from magicbyte import _core
 from magicbyte._layout import Segment
@@ -27,6 +27,8 @@ from magicbyte._segments import (
 from magicbyte.errors import CorruptRecordError
 
 if TYPE_CHECKING:
+    from magicbyte._compacting import Compaction
+    from magicbyte.interceptors import Chain
     from magicbyte.log import Log, Source
 
 __all__ = ["Cleaned", "CleanedPartition", "Cleaning", "clean", "clean_partition"]
@@ -89,7 +91,8 @@ class CleanedPartition:
         counts: ``records`` read below ``bound`` and ``kept``; those that are gone: ``outranked`` (another one of the key
             won), ``tombstones``, ``aborted``, ``without_key`` (a cleaner drops them); ``markers`` of transactions that are
             gone; ``batches`` read, ``copied`` as they are, ``rebuilt``, ``emptied``, ``stamped`` with a delete horizon;
-            ``rounds``: how many tables of keys it took.
+            ``rounds``: how many tables of keys it took; with a chain, ``chain_records`` that it got, and which of them it
+            changed and dropped: ``chain_changed``, ``chain_dropped``.
         bound: the offset that was cleaned up to; what lies behind is copied.
         bytes, written: of all ``.log`` files before and after.
         segments, segments_written: their number.
@@ -145,6 +148,7 @@ def clean(
     format: str = "kafka",
     limits: _core.Limits | None = None,
     strict: bool = True,
+    chain: Chain | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> Cleaned:
     """Cleans a partition directory into the directory ``target``, or a directory of partitions into directories below it.
@@ -157,8 +161,10 @@ def clean(
         CorruptRecordError: a damaged segment. A cleaner must not guess: its partition is not written, as a broker leaves
             it uncleaned. ``recover`` makes a sound copy. Unless ``strict``, the others are cleaned, and the error
             stands in ``uncleanable``.
-        ValueError: source and target are the same, or one holds the other.
+        ValueError: source and target are the same, or one holds the other; or the chain changed a record's key or time, gave
+            more records than it got or others, or held some back.
         OSError: as the system gives it.
+        What an interceptor raises, where the chain has ``errors="raise"``.
     """
     from magicbyte.log import Log
 
@@ -177,7 +183,9 @@ def clean(
     for segments, directory in targets_of(log, target):
         try:
             done.partitions.append(
-                clean_partition(segments, directory, cleaning, format=log.format, limits=limits, progress=told)
+                clean_partition(
+                    segments, directory, cleaning, format=log.format, limits=limits, chain=chain, progress=told
+                )
             )
         except CorruptRecordError as error:
             if strict:
@@ -185,6 +193,12 @@ def clean(
             done.uncleanable.append((segments[0].topic, segments[0].partition, error))
     done.seconds = time.monotonic() - began
     return done
+
+
+def _compaction(chain: Chain, segment: Segment, format: str, limits: _core.Limits | None) -> Compaction:
+    from magicbyte._compacting import Compaction
+
+    return Compaction(chain, segment.topic, segment.partition, format, limits)
 
 
 def _timed(cleaning: Cleaning) -> Cleaning:
@@ -199,12 +213,13 @@ def clean_partition(
     *,
     format: str = "kafka",
     limits: _core.Limits | None = None,
+    chain: Chain | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> CleanedPartition:
     """``clean`` for the segments of one partition, in order. ``progress`` is told how many bytes more were read."""
     cleaning = _timed(cleaning)
     with put_aside(directory) as made:
-        done = _Partition(list(segments), made, cleaning, format, limits, progress or (lambda count: None)).run()
+        done = _Partition(list(segments), made, cleaning, format, limits, chain, progress or (lambda count: None)).run()
     done.directory = str(directory)
     return done
 
@@ -237,9 +252,12 @@ class _Partition:
         cleaning: Cleaning,
         format: str,
         limits: _core.Limits | None,
+        chain: Chain | None,
         progress: Callable[[int], object],
     ) -> None:
         self.segments, self.made, self.cleaning, self.progress = segments, made, cleaning, progress
+        self.compaction = None if chain is None else _compaction(chain, segments[0], format, limits)
+        self.indexer = _core.Rewriter(format=format, limits=limits)
         self.now = cleaning.now or 0
         parts = [_core.Part(segment.path, segment.topic, segment.partition) for segment in segments]
         transactions = _core.Transactions(parts, format=format, limits=limits)
@@ -262,6 +280,9 @@ class _Partition:
         self._find_latest(dirty)
         kept = [self._write(group) for group in self._groups(dirty, bound)]
         done.counts = Counter(self.core.counts())
+        if self.compaction is not None:
+            self.compaction.end()
+            done.counts.update(self.compaction.counts)
         behind = looked[len(dirty) :]
         sizes = [(largest, size) for _, largest, size in kept] + [(one.largest, one.segment.size) for one in behind]
         gone = len(sizes) - len(self._retained(sizes))
@@ -376,14 +397,38 @@ class _Partition:
             file.flush()
             os.fsync(file.fileno())
             size = file.tell()
+        index, times, transactions, newest = core.close_target()
+        if self.compaction is not None:
+            size, (index, times, transactions, newest) = self._chained(self.compaction, path, base, transactions)
         # As a broker does: retention goes by it where a segment has no timestamp.
         os.utime(path, ns=(modified * 1_000_000, modified * 1_000_000))
-        index, times, transactions, newest = core.close_target()
         put(path.with_suffix(".index"), index)
         put(path.with_suffix(".timeindex"), times)
         if transactions:
             put(path.with_suffix(".txnindex"), transactions)
         return Written(base, newest if newest >= 0 else modified, size)
+
+    def _chained(self, compaction: Compaction, path: Path, base: int, transactions: bytes) -> tuple[int, Any]:
+        """A written segment through the chain: its bytes then, and its indexes."""
+        plain = path.with_suffix(".plain")
+        path.rename(plain)
+        changed = path.with_suffix(".changed")
+        with changed.open("wb") as file:
+            compaction.write(plain, file)
+        plain.unlink()
+        core = self.indexer
+        core.target(base, self.cleaning.index_interval_bytes)
+        core.open(str(changed), transactions)
+        with path.open("wb") as file:
+            ended = False
+            while not ended:
+                data, _, ended = core.write(self.end)
+                file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+            size = file.tell()
+        changed.unlink()
+        return size, core.close_target()
 
     def _legacy_horizon(self) -> int:
         """Message sets have no delete horizon of their own: their tombstones go with segments whose file is older than the

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from magicbyte.cli.rewritten import overwrite as overwrite_option
 
 if TYPE_CHECKING:
     from magicbyte.cleaning import Cleaned, Cleaning
+    from magicbyte.interceptors import Chain
     from magicbyte.log import Log
 
 HELP = """Cleans a log as a broker's log cleaner does: of each key the latest record stays, offsets as they are.
@@ -34,6 +36,7 @@ Examples:
   magicbyte clean logs/orders-0 cleaned/orders-0
   magicbyte clean logs/ cleaned/ --strategy header --header version
   magicbyte clean logs/ cleaned/ --retention-ms 604800000 --spark-master 'local[*]'
+  magicbyte clean logs/ cleaned/ --chain house.chains:at_compaction
 
 Exit status: 0 cleaned, 1 a partition is damaged, 2 wrong usage or a file that cannot be read or written, 3 nothing to
 clean.
@@ -67,6 +70,8 @@ TIME = click.IntRange(min=0)
 @click.option("--dedupe-buffer-size", type=SIZE, default=128 << 20, show_default=True,
               help="Memory for keys; with more of them there are more passes.")  # fmt: skip
 @click.option("--clean-active", is_flag=True, help="Clean the last segment too, which a broker never does.")
+@click.option("--chain", metavar="MODULE:NAME",
+              help="What is kept goes through these interceptors, which may change value and headers or drop it.")  # fmt: skip
 @overwrite_option
 @click.option("--now", type=Moment(), help="The time of the cleaning; without it, the clock's.")
 @click.option("--spark-master", metavar="URL", help="Clean on Spark (local[4], spark://host:7077), a task a partition.")
@@ -75,6 +80,7 @@ def command(
     source: str,
     target: str,
     format: str,
+    chain: str | None,
     overwrite: bool,
     spark_master: str | None,
     as_json: bool,
@@ -85,12 +91,16 @@ def command(
     refuse_target(source, target, overwrite)
 
     cleaning = Cleaning(**settings)
+    links = None if chain is None else _chain(chain)
     with sources((source,), format) as opened:
         if not opened.logs or not opened.logs[0].log.segments:
             return opened.nothing("no segments")
         log = opened.logs[0].log
         try:
-            done = _here(log, target, cleaning) if spark_master is None else _spark(log, target, cleaning, spark_master)
+            if spark_master is None:
+                done = _here(log, target, cleaning, links)
+            else:
+                done = _spark(log, target, cleaning, links, spark_master)
         except ValueError as error:
             problems.complain(str(error))
             return problems.USAGE
@@ -98,22 +108,38 @@ def command(
     return problems.DEFECTS if done.uncleanable else problems.FINE
 
 
-def _here(log: Log, target: str, cleaning: Cleaning) -> Cleaned:
+def _chain(name: str) -> Chain:
+    """What stands under that name in a module, found as by ``python -m``: the current directory first."""
+    from magicbyte.interceptors import as_chain
+
+    module, _, attribute = name.partition(":")
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        found: Any = importlib.import_module(module)
+        for part in (attribute or "chain").split("."):
+            found = getattr(found, part)
+        return as_chain(found)
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        raise click.BadParameter(f"{name}: {error}", param_hint="--chain") from None
+
+
+def _here(log: Log, target: str, cleaning: Cleaning, chain: Chain | None) -> Cleaned:
     from magicbyte.cleaning import clean
 
     # Read once for keys, once to be written; more often where the keys do not fit.
     with Progress(2 * log.size) as progress:
-        return clean(log, target, cleaning, strict=False, progress=progress.to)
+        return clean(log, target, cleaning, strict=False, chain=chain, progress=progress.to)
 
 
-def _spark(log: Log, target: str, cleaning: Cleaning, master: str) -> Cleaned:
+def _spark(log: Log, target: str, cleaning: Cleaning, chain: Chain | None, master: str) -> Cleaned:
     try:
         from magicbyte.spark.clean import clean
         from magicbyte.spark.jobs import session
     except ImportError as error:
         raise click.UsageError(f"--spark-master: {error}") from None
     with session(master, "clean") as spark, Progress(log.size) as progress:
-        return clean(spark, log, target, cleaning, strict=False, progress=progress.to)
+        return clean(spark, log, target, cleaning, strict=False, chain=chain, progress=progress.to)
 
 
 def _show(done: Cleaned, as_json: bool) -> None:
@@ -132,6 +158,9 @@ def _show(done: Cleaned, as_json: bool) -> None:
     for name, words in GONE.items():
         if counts[name]:
             sys.stdout.write(f"  {counts[name]:,} {words}\n")
+    if counts["chain_records"]:
+        text = f"{counts['chain_changed']:,} changed, {counts['chain_dropped']:,} dropped"
+        sys.stdout.write(f"{counted(counts['chain_records'], 'record')} through the chain: {text}\n")
     if counts["markers"]:
         sys.stdout.write(f"  and {counted(counts['markers'], 'transaction marker')}\n")
     rate = human_bytes(done.bytes / done.seconds) if done.seconds else "?"

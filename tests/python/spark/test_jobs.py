@@ -12,6 +12,7 @@ import pytest
 
 import magicbyte as mb
 from magicbyte import routes, usage
+from magicbyte.interceptors import Chain
 from magicbyte.middleware.retention import Retention
 from magicbyte.middleware.trail import Hop
 
@@ -52,6 +53,25 @@ def test_clean(spark: Any, logs: Path, tmp_path: Path) -> None:
     assert done.counts == here.counts
     assert [one.topic for one in done.partitions] == [one.topic for one in here.partitions]
     assert told[-1] == here.bytes
+
+
+def test_clean_with_a_chain(spark: Any, logs: Path, tmp_path: Path) -> None:
+    from magicbyte.spark.clean import clean
+
+    def shout(record: Any) -> Any:
+        return (
+            record
+            if record.value is None
+            else ()
+            if record.offset % 3 == 0
+            else record.replace(value=record.value + b"!")
+        )
+
+    cleaning, chain = mb.Cleaning(now=1_800_000_000_000, clean_active=True), Chain(shout, errors="raise")
+    done = clean(spark, logs, tmp_path / "spark", cleaning, chain=chain)
+    here = mb.clean(logs, tmp_path / "here", cleaning, chain=chain)
+    assert files(tmp_path / "spark") == files(tmp_path / "here")
+    assert done.counts == here.counts and done.counts["chain_dropped"] > 3 and done.counts["chain_changed"] > 3
 
 
 def test_a_damaged_partition_is_told_when_the_others_are_done(spark: Any, logs: Path, tmp_path: Path) -> None:
