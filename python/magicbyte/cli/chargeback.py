@@ -59,9 +59,10 @@ def command(
             return problems.USAGE
     try:
         with sources((source,), format) as opened:
-            if not opened.logs or not opened.logs[0].log.segments:
+            one = opened.the_one()
+            if one is None:
                 return opened.nothing("no segments")
-            rows = _rows(opened.logs[0].log, by, groups, spark_master)
+            rows = _rows(one.log, by, groups, spark_master)
     except ImportError as error:
         raise click.UsageError(str(error)) from None
     except CorruptRecordError as error:

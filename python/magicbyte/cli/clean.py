@@ -93,9 +93,10 @@ def command(
     cleaning = Cleaning(**settings)
     links = None if chain is None else _chain(chain)
     with sources((source,), format) as opened:
-        if not opened.logs or not opened.logs[0].log.segments:
+        one = opened.the_one()
+        if one is None:
             return opened.nothing("no segments")
-        log = opened.logs[0].log
+        log = one.log
         try:
             if spark_master is None:
                 done = _here(log, target, cleaning, links)
@@ -155,6 +156,10 @@ def _show(done: Cleaned, as_json: bool) -> None:
         sys.stdout.write(f"{escape(place(one.topic, one.partition))}: {sizes}, {segments}, up to offset {one.bound}\n")
     counts = done.counts
     sys.stdout.write(f"{counted(counts['records'], 'record')} read, {counts['kept']:,} kept\n")
+    if done.partitions and not counts["records"]:
+        sys.stdout.write(
+            "  the last segment of a partition is not cleaned, as on a broker: --clean-active cleans it too\n"
+        )
     for name, words in GONE.items():
         if counts[name]:
             sys.stdout.write(f"  {counts[name]:,} {words}\n")

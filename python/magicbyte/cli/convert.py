@@ -121,13 +121,12 @@ def command(
             "write it somewhere else, or say --into-broker",
         )
         return problems.USAGE
-    refuse_target(source, target, overwrite)
+    refuse_target(source, target, overwrite, stream=True)
     with sources((source,), format) as opened:
-        if not opened.logs:
+        one = opened.the_one()
+        if one is None:
             return opened.nothing("no segments")
-        log = opened.logs[0].log
-        if not log.segments:
-            return opened.nothing("no segments")
+        log = one.log
         with Progress(log.size) as progress:
             done = Done(to, target)
             try:
@@ -185,10 +184,12 @@ class Done:
             out.write(f"{counted(len(left_out), 'file')} beside the segments left out\n")
 
 
-def refuse_target(source: str, target: str, overwrite: bool) -> None:
-    """Keeps what stands at the target, and the source by all means."""
+def refuse_target(source: str, target: str, overwrite: bool, *, stream: bool = False) -> None:
+    """Keeps what stands at the target, and the source by all means; ``stream``: - is standard output."""
     if target == "-":
-        return
+        if stream:
+            return
+        raise click.UsageError("a directory is written, and standard output is none: name one instead of -")
     if source != "-":
         one, other = Path(source).resolve(), Path(target).resolve()
         if other == one or other in one.parents or one in other.parents:

@@ -58,6 +58,10 @@ def command(paths: tuple[str, ...], format: str, replicas: str | None, spark_mas
         raise click.UsageError("one path, for its digests, or two, to compare them")
     with sources(paths, format, replicas, each=True) as opened:
         tell_replicas(opened, lambda line: problems.complain(line, level="note"))
+        if len(opened.logs) > len(paths):
+            raise click.UsageError(
+                "a glob leads to several logs, and two are compared: name directories, or say --replicas"
+            )
         if len(opened.logs) != len(paths):
             return opened.nothing("no segments")
         if not any(source.log.size for source in opened.logs):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from magicbyte.cli import problems
+from magicbyte.cli.convert import refuse_target
 from magicbyte.cli.options import ISOLATIONS, dialect, files, sources
 from magicbyte.cli.output import counted, human_bytes, to_json
 from magicbyte.cli.progress import Progress
@@ -51,14 +52,17 @@ before they landed, or a file that cannot be read or written, 3 no segment there
 @click.option("--spark-master", metavar="URL", help="Work on Spark (local[4], spark://host:7077).")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document about what was done.")
 def command(source: str, target: str, format: str, spark_master: str | None, as_json: bool, **options: Any) -> int:
+    # What is there is gone on with; only never beside what is read.
+    refuse_target(source, target, overwrite=True)
     try:
         from magicbyte.landing import Landing
 
         landing = Landing(format=format, **options)
         with sources((source,), format) as opened:
-            if not opened.logs or not opened.logs[0].log.segments:
+            one = opened.the_one()
+            if one is None:
                 return opened.nothing("no segments")
-            log = opened.logs[0].log
+            log = one.log
             done = _here(log, target, landing) if spark_master is None else _spark(log, target, landing, spark_master)
     except ImportError as error:
         raise click.UsageError(str(error)) from None

@@ -213,6 +213,18 @@ class Sources:
         beside = [(str(path), reason) for source in self.logs for path, reason in source.log.left_out]
         return [*self.no_logs, *beside]
 
+    def the_one(self) -> Source | None:
+        """The log, for a command that is for one; None where there is none to read, and `nothing` tells of that.
+
+        Raises ``click.UsageError`` where a glob led to several: the first would pass for all of them.
+        """
+        if len(self.logs) > 1:
+            names = ", ".join(source.name for source in self.logs[:3]) + (", …" if len(self.logs) > 3 else "")
+            raise click.UsageError(
+                f"this takes one log, and got {len(self.logs)} ({names}): name the directory that holds them, or call it for each"
+            )
+        return self.logs[0] if self.logs and self.logs[0].log.segments else None
+
     def nothing(self, what: str) -> int:
         """Tells that there is nothing to read, and gives the exit status for it."""
         for path, reason in self.no_logs:

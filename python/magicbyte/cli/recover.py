@@ -48,9 +48,9 @@ def command(paths: tuple[str, ...], format: str, replicas: str | None, as_json: 
     if len(given) > 1 and replicas is None:
         raise click.UsageError("several INs are taken for copies of one partition: say which is to be read, --replicas")
     with sources(given, format, replicas) as opened:
-        if not opened.logs or not opened.logs[0].log.segments:
+        one = opened.the_one()
+        if one is None:
             return opened.nothing("no segments")
-        one = opened.logs[0]
         tell_replicas(opened, lambda line: problems.complain(line, level="note"))
         with Progress(one.log.size) as progress:
             try:

@@ -34,9 +34,10 @@ def carry_out(
     """Writes ``source`` again into ``target``, tells what was done, and returns the exit status."""
     refuse_target(source, target, overwrite)
     with sources((source,), format) as opened:
-        if not opened.logs or not opened.logs[0].log.segments:
+        one = opened.the_one()
+        if one is None:
             return opened.nothing("no segments")
-        log = opened.logs[0].log
+        log = one.log
         try:
             done = _here(log, target, what) if spark_master is None else _spark(log, target, what, spark_master)
         except ValueError as error:

@@ -64,9 +64,10 @@ def command(
             return problems.USAGE
     try:
         with sources((source,), format) as opened:
-            if not opened.logs or not opened.logs[0].log.segments:
+            one = opened.the_one()
+            if one is None:
                 return opened.nothing("no segments")
-            found = _found(opened.logs[0].log, header, groups, spark_master)
+            found = _found(one.log, header, groups, spark_master)
     except ImportError as error:
         raise click.UsageError(str(error)) from None
     except CorruptRecordError as error:

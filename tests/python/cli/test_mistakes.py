@@ -89,3 +89,41 @@ def test_what_an_extra_would_bring_is_told_and_no_traceback(run: Run, monkeypatc
         for command in ("inspect", "dump", "verify"):
             ran = run(command, address)
             assert ran.status == 2 and f"pip install 'magicbyte[{extra}]'" in ran.err, ran.err
+
+
+WRITERS = [
+    ("convert", "--to", "v2"), ("clean",), ("retain", "--retention-ms", "1"), ("redact", "--key", "k1"), ("land",), ("recover",),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", WRITERS, ids=lambda command: command[0])
+def test_the_first_of_several_never_passes_for_all(
+    command: tuple[str, ...], run: Run, logs: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("pyarrow")
+    name, *options = command
+    ran = run(name, logs / "*-[01]", tmp_path / "out", *options)
+    assert ran.status == 2 and "orders-0" in ran.err and "pay-1" in ran.err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("command", WRITERS, ids=lambda command: command[0])
+def test_nothing_is_written_into_what_is_read(command: tuple[str, ...], run: Run, logs: Path) -> None:
+    pytest.importorskip("pyarrow")
+    name, *options = command
+    before = {path: path.read_bytes() for path in logs.rglob("*") if path.is_file()}
+    for target in (logs, logs / "lake"):
+        assert run(name, logs, target, *options).status == 2
+    assert {path: path.read_bytes() for path in logs.rglob("*") if path.is_file()} == before
+
+
+def test_one_log_at_a_time(run: Run, logs: Path) -> None:
+    pytest.importorskip("pyarrow")
+    for arguments in (("trail",), ("chargeback", "--by", "topic"), ("diff",)):
+        ran = run(*arguments, logs / "*-[01]")
+        assert ran.status == 2 and ran.out == "", ran.err
+
+
+def test_a_cleaning_that_could_not_clean_says_why(run: Run, logs: Path, tmp_path: Path) -> None:
+    assert "--clean-active" in run("clean", logs / "pay-1", tmp_path / "one").out
+    assert "--clean-active" not in run("clean", logs / "pay-1", tmp_path / "two", "--clean-active").out
