@@ -68,9 +68,11 @@ bench: build $(VENV)/.dev ## MB/s of scan, columns, encoding on the files A-H, i
 	$(PIN) $(BENCH) --bench growth
 	$(PIN) $(BENCH) --bench core
 	$(MAKE) bench-python
+	$(PIN) $(PYTEST) -q -o addopts= benches/python/test_benchmarks.py --benchmark-json=target/bench-pytest.json
 	$(BIN)/python benches/python/arrow.py
 	$(BIN)/python benches/python/spark.py
 	$(BIN)/python benches/python/plot.py target/bench-growth.svg
+	$(BIN)/python benches/peers/run.py ABCDEFGH goals
 	$(BIN)/python benches/goals.py bench
 
 bench-python: build $(VENV)/.dev ## records as Python objects beside aiokafka's Cython, each ratio with its goal (on the files of `make bench`)

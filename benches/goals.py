@@ -1,8 +1,8 @@
 """The goals for speed with the figure beside each, from what the benches wrote: ``goals.py bench | bench-peers | readme``.
 
-``bench`` takes ``bench.json``, ``bench-python.json`` and ``bench-spark.json`` of the target directory. ``bench-peers`` takes
-``bench-peers.json`` as well, whose figures of magicbyte come before those of ``bench.json``: compare within one run. The last
-two files are put into ``bench-peers.json`` and ``.md`` then, with the table of goals. ``readme`` puts the table of speeds into the README.
+``bench`` takes ``bench.json``, ``bench-against.json`` (magicbyte and its fastest peer in one run), ``bench-python.json`` and
+``bench-spark.json`` of the target directory. ``bench-peers`` takes ``bench-peers.json`` in place of the first two, puts the others'
+figures into it, and the table of goals into ``bench-peers.md``. ``readme`` puts the readers' best figures from there into the README.
 """
 
 from __future__ import annotations
@@ -122,17 +122,38 @@ def read(name: str) -> Figures:
 
 
 README = Path(__file__).resolve().parents[1] / "README.md"
-MARKS = ("<!-- from bench-peers.md -->\n", "<!-- to here -->\n")
+MARKS = ("<!-- from bench-peers.json, by benches/goals.py readme -->\n", "<!-- to here -->\n")
+READERS = {
+    "magicbyte scan": "**magicbyte**, every record borrowed",
+    f"magicbyte {COLUMNS}": "**magicbyte**, Arrow columns",
+    "krabka, borrowed": "krabka-protocol, borrowed (Rust)",
+    "kafka-clients (Java)": "Apache Kafka's clients (Java)",
+    "franz-go (Go)": "franz-go (Go)",
+    "kafka-protocol": "kafka-protocol (Rust)",
+    "tansu-sans-io": "tansu-sans-io (Rust)",
+    "rskafka": "rskafka (Rust)",
+    "aiokafka": "aiokafka (Cython)",
+    "kafka-python": "kafka-python",
+}
+
+
+def readers(figures: Figures) -> str:
+    """A table of MB/s: readers down, files across."""
+    rows = [f"| MB/s | {' | '.join(figures)} |", "|---|" + "---:|" * len(figures)]
+    for name, title in READERS.items():
+        if any(name in cases for cases in figures.values()):
+            best = [f"{cases[name]['best']:.0f}" if name in cases else "" for cases in figures.values()]
+            rows.append(f"| {title} | {' | '.join(best)} |")
+    return "\n".join(rows) + "\n"
 
 
 def to_readme() -> None:
     """Puts the table of speeds into the README, between its marks."""
-    table = (TARGET / "bench-peers.md").read_text().partition("\n\n")[0] + "\n"
     before, first, rest = README.read_text().partition(MARKS[0])
     _, last, after = rest.partition(MARKS[1])
     if not first or not last:
         raise SystemExit("README.md has no marks for the table")
-    README.write_text(before + first + table + last + after)
+    README.write_text(before + first + readers(read("bench-peers.json")) + last + after)
 
 
 def main() -> None:
@@ -141,19 +162,16 @@ def main() -> None:
         to_readme()
         return
     peers = sys.argv[1:] == ["bench-peers"]
-    figures: Figures = read("bench-peers.json") if peers else {}
-    for name in ("bench.json", "bench-python.json", "bench-spark.json"):
+    figures: Figures = {}
+    # What comes later stands.
+    own = ("bench-peers.json",) if peers else ("bench.json", "bench-against.json")
+    for name in (*own, "bench-python.json", "bench-spark.json"):
         for file, cases in read(name).items():
-            for case, figure in cases.items():
-                figures.setdefault(file, {}).setdefault(case, figure)
+            figures.setdefault(file, {}).update(cases)
     table = Board(figures).markdown()
     print(table)
     if peers:
-        own = read("bench-peers.json")
-        for name in ("bench-python.json", "bench-spark.json"):
-            for file, cases in read(name).items():
-                own.setdefault(file, {}).update(cases)
-        (TARGET / "bench-peers.json").write_text(json.dumps(own, indent=2) + "\n")
+        (TARGET / "bench-peers.json").write_text(json.dumps(figures, indent=2) + "\n")
         with (TARGET / "bench-peers.md").open("a") as out:
             out.write(f"\n{table}")
     else:

@@ -1,6 +1,7 @@
-"""Builds the peers and runs them side by side: ``run.py [FILES]``, files being letters of A to H.
+"""Builds the peers and runs them side by side: ``run.py [FILES [encode | goals]]``, files being letters of A to H.
 
-What is missing on a machine (Java's jars, a Python client) is left out with a word. Pinned to one core.
+``encode`` runs the encoders alone, ``goals`` what `make bench` compares itself with: krabka's scan and the Rust encoders.
+What is missing on a machine (Java's jars, Go, a Python client) is left out with a word. Pinned to one core.
 """
 
 from __future__ import annotations
@@ -48,8 +49,22 @@ def python(peer: str, module: str) -> str | None:
     return command([sys.executable, HERE / "python" / "peer_bench.py", peer])
 
 
+def go() -> str | None:
+    """The command of franz-go's code, compiled; None where there is no Go, or its modules cannot be had."""
+    if shutil.which("go") is None:
+        print("left out: franz-go (Go is not installed)", file=sys.stderr)
+        return None
+    program = TARGET / "peers-go"
+    built = subprocess.run(["go", "build", "-o", program, "."], cwd=HERE / "go", check=False)
+    if built.returncode:
+        print("left out: franz-go (it did not build)", file=sys.stderr)
+        return None
+    return command([program])
+
+
 def main() -> None:
     """Builds, then runs."""
+    brief = sys.argv[2:] == ["goals"]
     # krabka-protocol declares a newer Rust than it needs.
     build: list[str | Path] = [
         "cargo",
@@ -60,11 +75,14 @@ def main() -> None:
         HERE / "Cargo.toml",
     ]
     subprocess.run(build, env={**os.environ, "CARGO_TARGET_DIR": str(TARGET / "peers")}, check=True)
-    children = {
-        "JAVA": java(),
-        "AIOKAFKA": python("aiokafka", "aiokafka"),
-        "KAFKA_PYTHON": python("kafka-python", "kafka"),
-    }
+    children: dict[str, str | None] = {}
+    if not brief:
+        children = {
+            "JAVA": java(),
+            "GO": go(),
+            "AIOKAFKA": python("aiokafka", "aiokafka"),
+            "KAFKA_PYTHON": python("kafka-python", "kafka"),
+        }
     environment = {**os.environ, "CARGO_TARGET_DIR": str(TARGET)}
     environment |= {f"MAGICBYTE_PEER_{name}": line for name, line in children.items() if line is not None}
     last_core = str((os.cpu_count() or 1) - 1)

@@ -1,8 +1,9 @@
 //! magicbyte and its peers on the files A–H, in passes that take turns, their sums compared.
 //!
 //! `run.py` beside this builds what the children need and starts it. Writes `bench-peers.md` and `.json` to the
-//! target directory. Arguments: the files, all if none is named, and `encode` for the encoders alone. Children: `MAGICBYTE_PEER_<NAME>` holds a command
-//! whose words are separated by line feeds; rounds: `MAGICBYTE_BENCH_ROUNDS`.
+//! target directory. Arguments: the files, all if none is named, and `encode` for the encoders alone, or `goals` for what the
+//! goals need of Rust's peers, as `bench-against.json`. Children: `MAGICBYTE_PEER_<NAME>` holds a command whose words are
+//! separated by line feeds; rounds: `MAGICBYTE_BENCH_ROUNDS`.
 
 #[path = "../../common/mod.rs"]
 mod common;
@@ -38,6 +39,7 @@ struct Child {
 fn children() -> std::io::Result<Vec<Child>> {
     let known = [
         ("kafka-clients (Java)", "JAVA", 1024, 12, Some("kafka-clients encode (Java)")),
+        ("franz-go (Go)", "GO", 64, 2, None),
         ("aiokafka", "AIOKAFKA", 16, 1, Some("aiokafka encode")),
         ("kafka-python", "KAFKA_PYTHON", 4, 1, None),
     ];
@@ -82,7 +84,20 @@ fn columns(records: u64) -> [(&'static str, Columns); 4] {
     ]
 }
 
-fn run(spec: Spec, children: &[Child], rounds: usize) -> std::io::Result<Vec<common::table::Figure>> {
+/// What is run.
+#[derive(Clone, Copy, PartialEq)]
+enum Work {
+    All,
+    Encode,
+    Goals,
+}
+
+fn run(
+    spec: Spec,
+    children: &[Child],
+    rounds: usize,
+    work: Work,
+) -> std::io::Result<Vec<common::table::Figure>> {
     let file = Bytes::from(data::load(spec)?);
     let (buffer, plain) = (Buffer::from(file.clone()), spec.codec == Codec::None);
     let (sums, size) = expect(&file);
@@ -100,6 +115,9 @@ fn run(spec: Spec, children: &[Child], rounds: usize) -> std::io::Result<Vec<com
         cases.push(Case::new((spec.name, name), size, rows, move || columns.pass(&buffer)));
     }
     for (name, pass) in readers::PEERS {
+        if work == Work::Goals && name != readers::FASTEST {
+            continue;
+        }
         // tansu copies what it decompresses many times.
         let part = if name.starts_with("tansu") && !plain { prefix(&file, 4 << 20) } else { file.clone() };
         let (sums, size) = expect(&part);
@@ -127,20 +145,28 @@ fn with<'a>(file: &'a Bytes, mut pass: impl FnMut(&Bytes) -> Sums + 'a) -> impl 
 fn main() -> std::io::Result<()> {
     let files = std::env::args().nth(1).unwrap_or_else(|| "ABCDEFGH".into());
     let rounds = std::env::var("MAGICBYTE_BENCH_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(9);
-    let reads = std::env::args().nth(2).is_none_or(|work| work != "encode");
-    let children = children()?;
+    let work = match std::env::args().nth(2).as_deref() {
+        Some("encode") => Work::Encode,
+        Some("goals") => Work::Goals,
+        _ => Work::All,
+    };
+    let children = if work == Work::Goals { Vec::new() } else { children()? };
     let mut report = Report::default();
     for spec in FILES.into_iter().filter(|spec| files.contains(spec.name)) {
-        if reads {
-            report.figures.extend(run(spec, &children, rounds)?);
+        if work != Work::Encode {
+            report.figures.extend(run(spec, &children, rounds, work)?);
         }
-        if spec.codec == Codec::None {
+        // Only A has a goal.
+        if spec.codec == Codec::None && (work != Work::Goals || spec.name == "A") {
             report.figures.extend(writers::run(spec, &children, rounds)?);
         }
     }
     let text = report.markdown();
     println!("{text}");
     let target = data::target();
+    if work == Work::Goals {
+        return report.write_json(&target.join("bench-against.json"));
+    }
     std::fs::write(target.join("bench-peers.md"), &text)?;
     report.write_json(&target.join("bench-peers.json"))
 }
