@@ -111,6 +111,12 @@ class Board:
                 continue
             met = value < goal if unit == "MB" else value >= goal
             rows.append(f"| {work} | {file} | {sign} {show(goal)} | {show(value)} | {'met' if met else 'not met'} |")
+        shared = self.figures.get("A", {}).get("two processes that share nothing")
+        if shared is not None:
+            rows += [
+                "",
+                f"Two processes that share nothing and stay in their caches reach {shared['best']:.2f} × one here.",
+            ]
         return "\n".join(rows) + "\n"
 
 

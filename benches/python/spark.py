@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from array import array
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,21 @@ def logs(folder: Path) -> int:
     return rows
 
 
+def fetched(path: str) -> Any:
+    """A log as a column of raw batches, about 1 MiB in each row: what a fetch brings. Mapped, as the empty pipe's file is."""
+    import pyarrow as pa
+
+    with pa.memory_map(path) as file:
+        data = file.read_buffer()
+    view, ends, at = memoryview(data), [0], 0
+    while at < len(view):
+        at += 12 + int.from_bytes(view[at + 8 : at + 12], "big")
+        if at - ends[-1] >= 1 << 20 or at == len(view):
+            ends.append(at)
+    buffers = [None, pa.py_buffer(array("q", ends)), data]
+    return pa.record_batch({"value": pa.Array.from_buffers(pa.large_binary(), len(ends) - 1, buffers)})
+
+
 def turns(rows: int, rounds: int, ways: dict[str, Callable[[], Any]]) -> dict[str, Any]:
     """The ways take turns; a first round warms up."""
     times: dict[str, list[float]] = {name: [] for name in ways}
@@ -114,8 +130,6 @@ def session(more: dict[str, str] | None = None) -> Any:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "2g",
         "spark.ui.showConsoleProgress": "false",
-        # One row of raw bytes to a task, one record batch from it.
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "1000000",
     }
     for name, value in (settings | (more or {})).items():
         builder = builder.config(name, value)
@@ -142,14 +156,10 @@ def pipes(spark: Any, folder: Path, rows: int, rounds: int) -> dict[str, Any]:
     pieces = spark.range(PARTITIONS, numPartitions=PARTITIONS).selectExpr("cast(id as int) n")
 
     def raw(found: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow as pa
-
         decode = decode_arrow("value", topic="bench", partition=0)
         for batch in found:
             for number in batch.column(0).to_pylist():
-                data = Path(f"{folder}/logs/bench-{number}/{0:020}.log").read_bytes()
-                table = pa.record_batch({"value": pa.array([data], pa.large_binary())})
-                yield from decode(iter([table]))
+                yield from decode(iter([fetched(f"{folder}/logs/bench-{number}/{0:020}.log")]))
 
     return turns(
         rows,
