@@ -185,3 +185,19 @@ def test_an_object_by_position(memory: str) -> None:
         while len(got) < length and (piece := there.read_at(position + len(got), length - len(got))):
             got += piece
         assert got == data[position : position + length]
+
+
+def test_jobs_read_what_is_behind_an_address(memory: str, logs: Path, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    from magicbyte import usage
+
+    landing = mb.Landing(isolation="read_committed", target_bytes=20_000)
+    done, here = mb.land(memory, tmp_path / "far", landing), mb.land(logs, tmp_path / "near", landing)
+    assert (done.records, done.files, done.offsets) == (here.records, here.files, here.offsets)
+    assert mb.land(memory, tmp_path / "far", landing).records == 0
+    assert usage.chargeback(memory, "topic").table() == usage.chargeback(logs, "topic").table()
+    # What needs the files beside a log says so before it writes.
+    for job in (mb.clean, lambda a, b: mb.redact(a, b, mb.Redaction(frozenset({b"k"})))):
+        with pytest.raises(ValueError, match="needs files of a disk"):
+            job(memory, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
