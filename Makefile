@@ -103,6 +103,8 @@ test-all: export MAGICBYTE_WHEEL := $(CURDIR)/dist
 test-all: SELECTED :=
 test-all: lint wheel test fuzz ## lint, all tests and a round of fuzzing: what a release needs
 
+# maturin builds the wheel of the unpacked sdist, which proves it; what both builds share is compiled once.
+wheel: export CARGO_TARGET_DIR := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 wheel: $(VENV)/.dev ## a wheel and an sdist in dist/
 	$(BIN)/maturin build --release --sdist --out dist
 
