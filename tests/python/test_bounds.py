@@ -94,7 +94,7 @@ def measured(folder: Path, data: bytes, ways: str, kinds: str) -> tuple[int, flo
     path.write_bytes(data)
     begun = time.monotonic()
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(path), ways, kinds], capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", SCRIPT, str(path), ways, kinds], capture_output=True, text=True, timeout=900
     )
     assert done.returncode == 0, done.stderr
     return int(done.stdout), time.monotonic() - begun

@@ -61,7 +61,7 @@ EDIT = st.tuples(
     | st.sampled_from([b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x80\0\0\0", b"\xff\xff\xff\xff\x0f", bytes(13)]),
 )
 HEAVY = settings(
-    deadline=20_000, max_examples=20, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    deadline=None, max_examples=20, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 
 
@@ -239,7 +239,7 @@ def test_files(data: bytes, format: str, index: bytes, txns: bytes) -> None:
         assert mb.verify(data, format=format).ok is not True or recovered.records > 0
 
 
-@settings(deadline=20_000, max_examples=100)
+@settings(deadline=None, max_examples=100)
 @given(st.binary(max_size=300) | hostile())
 def test_header_bytes(data: bytes) -> None:
     with documented():

@@ -62,7 +62,7 @@ def test_the_commands_do_what_the_page_says(page: Path, tmp_path: Path) -> None:
     for command in asked:
         ran = subprocess.run(
             ["bash", "-c", command.line], cwd=tmp_path, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            check=False, timeout=60,
+            check=False, timeout=300,
         )  # fmt: skip
         said = command.said
         assert re.fullmatch(pattern(said), ran.stdout), (

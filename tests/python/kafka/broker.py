@@ -79,7 +79,7 @@ class Broker:
         """What the broker said since its latest start."""
         return self.root / f"broker-{self._starts}.log"
 
-    def start(self, *, timeout: float = 90) -> Broker:
+    def start(self, *, timeout: float = 300) -> Broker:
         """Formats the storage on the first start, starts, and returns when clients are served.
 
         Raises:
@@ -103,7 +103,7 @@ class Broker:
                 shutil.rmtree(self.data_dir)
         raise AssertionError("unreachable")
 
-    def stop(self, *, timeout: float = 60) -> None:
+    def stop(self, *, timeout: float = 180) -> None:
         """Asks the broker to end (SIGTERM: it flushes, trims its index files, writes clean-shutdown marks) and waits.
 
         Raises:
@@ -160,16 +160,16 @@ class Broker:
         """
         admin = self.admin()
         topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=config or {})
-        admin.create_topics([topic])[name].result(30)
-        deadline = time.monotonic() + 30
+        admin.create_topics([topic])[name].result(120)
+        deadline = time.monotonic() + 120
         while True:
-            described = admin.list_topics(name, timeout=30).topics[name]
+            described = admin.list_topics(name, timeout=120).topics[name]
             led = [p for p in described.partitions.values() if p.leader == 1]
             # The leader is known before it has made the partition's first files.
             if len(led) == partitions and all(self.segments(name, number) for number in range(partitions)):
                 break
             if time.monotonic() > deadline:
-                raise BrokerError(f"{name} has no leader, or no files, after 30 s")
+                raise BrokerError(f"{name} has no leader, or no files, after 120 s")
             time.sleep(0.05)
         return name
 
@@ -177,7 +177,7 @@ class Broker:
         """The high watermark: the offset that the next record gets."""
         asked = TopicPartition(topic, partition)
         admin = self.admin()  # named: its futures never resolve once the client is collected
-        offset: int = admin.list_offsets({asked: OffsetSpec.latest()})[asked].result(30).offset
+        offset: int = admin.list_offsets({asked: OffsetSpec.latest()})[asked].result(120).offset
         return offset
 
     def partition_dir(self, topic: str, partition: int = 0) -> Path:
@@ -187,6 +187,21 @@ class Broker:
     def segments(self, topic: str, partition: int = 0) -> list[Path]:
         """The ``.log`` files of a topic-partition, oldest first, the active one last."""
         return sorted(self.partition_dir(topic, partition).glob("*.log"))
+
+    def copy(self, topic: str, partition: int, target: Path) -> Path:
+        """Copies a topic-partition's directory while the broker may be at work in it.
+
+        It renames and removes what its cleaner replaced, whenever it likes: then the copy is made anew. What is about to be
+        removed is left out.
+        """
+        for tried in range(20):
+            try:
+                leaving = shutil.ignore_patterns("*.deleted", "*.swap", "*.cleaned")
+                return Path(shutil.copytree(self.partition_dir(topic, partition), target, ignore=leaving))
+            except (shutil.Error, FileNotFoundError):
+                shutil.rmtree(target, ignore_errors=True)
+                time.sleep(0.2 * tried)
+        raise BrokerError(f"{topic}-{partition} was never still for long enough to be copied")
 
     def put(self, topic: str, partition: int, files: Iterable[Path]) -> None:
         """Gives an existing, empty topic-partition other files: segments and what stands beside them. Only while stopped.
@@ -212,7 +227,7 @@ class Broker:
         fields = (line.rsplit(" ", 2) for line in lines)
         return {(topic, int(partition)): int(offset) for topic, partition, offset in fields}
 
-    def wait_cleaned(self, topic: str, partition: int = 0, *, timeout: float = 60) -> None:
+    def wait_cleaned(self, topic: str, partition: int = 0, *, timeout: float = 240) -> None:
         """Waits until the log cleaner has been through every segment but the active one.
 
         Raises:

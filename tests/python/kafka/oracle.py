@@ -82,7 +82,7 @@ class JavaConsumer:
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
-            self._process.wait(20)
+            self._process.wait(120)
         finally:
             self._process.kill()
 
@@ -113,7 +113,7 @@ def _bytes(text: str | None) -> bytes | None:
 
 
 def confluent_rows(
-    bootstrap: str, topic: str, partition: int = 0, isolation: Isolation = "read_uncommitted", *, timeout: float = 30
+    bootstrap: str, topic: str, partition: int = 0, isolation: Isolation = "read_uncommitted", *, timeout: float = 120
 ) -> list[Row]:
     """The same through confluent-kafka (librdkafka).
 

@@ -93,7 +93,7 @@ def send_kafka_python(bootstrap: str, topic: str, messages: Iterable[Message], c
         for future in futures:
             future.get(timeout=60)
     finally:
-        producer.close(timeout=10)
+        producer.close(timeout=60)
 
 
 def send_aiokafka(

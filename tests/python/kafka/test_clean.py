@@ -41,7 +41,7 @@ def policy(broker: Broker, topic: str, value: str, retention: int = 0) -> None:
     for name, setting in (("cleanup.policy", value), ("delete.retention.ms", str(retention))):
         resource.add_incremental_config(ConfigEntry(name, setting, incremental_operation=AlterConfigOpType.SET))
     admin = broker.admin()
-    admin.incremental_alter_configs([resource])[resource].result(30)
+    admin.incremental_alter_configs([resource])[resource].result(120)
 
 
 def checkpoint(broker: Broker, topic: str) -> int:
@@ -56,7 +56,7 @@ def cleaned(broker: Broker, topic: str, root: Path, number: int, retention: int 
     shutil.copytree(directory, given, ignore=ignore)
     before = checkpoint(broker, topic)
     policy(broker, topic, "compact", retention)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while checkpoint(broker, topic) <= before:
         assert time.monotonic() < deadline, "the broker did not clean"
         time.sleep(0.1)

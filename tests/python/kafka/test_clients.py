@@ -26,6 +26,9 @@ NAMES = itertools.count()
 Records = list[mb.ProducerRecord]
 
 
+PATIENCE = 120  # seconds: what counts as a hang, on the slowest machine
+
+
 def odd_records(topic: str, empty: bool = False) -> Records:
     """Every odd record; `empty`: those without key and value too, which aiokafka does not take."""
     return [
@@ -58,7 +61,7 @@ def send_confluent_aio(broker: Broker, records: Iterable[mb.ProducerRecord], **o
         config = {"bootstrap.servers": broker.bootstrap, "message.max.bytes": 16 << 20, "linger.ms": 20}
         async with ours.AIOProducer(config, **options) as producer:
             futures = [await producer.produce(record) for record in records]
-            for message in await asyncio.wait_for(asyncio.gather(*futures), 60):
+            for message in await asyncio.wait_for(asyncio.gather(*futures), PATIENCE):
                 assert message is None or message.error() is None
 
     asyncio.run(run())
@@ -71,7 +74,7 @@ def send_aiokafka(broker: Broker, records: Iterable[mb.ProducerRecord], **option
         )
         async with producer:
             futures = [await producer.send(record) for record in records]
-            await asyncio.wait_for(asyncio.gather(*futures), 60)
+            await asyncio.wait_for(asyncio.gather(*futures), PATIENCE)
 
     asyncio.run(run())
 
@@ -84,7 +87,7 @@ def receive_confluent(
     consumer = ours.Consumer(config, **options)
     consumer.assign([TopicPartition(topic, 0, 0)])
     found: list[mb.ConsumerRecord] = []
-    end = time.monotonic() + 30
+    end = time.monotonic() + PATIENCE
     while len(found) < count and time.monotonic() < end:
         # Both calls take their turns.
         if len(found) % 2:
@@ -105,7 +108,7 @@ def receive_confluent_aio(broker: Broker, topic: str, count: int, **options: Any
         consumer = ours.AIOConsumer(config, **options)
         await consumer.assign([TopicPartition(topic, 0, 0)])
         found: list[mb.ConsumerRecord] = []
-        end = time.monotonic() + 30
+        end = time.monotonic() + PATIENCE
         while len(found) < count and time.monotonic() < end:
             found += await consumer.consume(100, 0.5)
             if (record := await consumer.poll(0.1)) is not None:
@@ -128,12 +131,12 @@ def receive_aiokafka(
             where = ours_aio.TopicPartition(topic, 0)
             consumer.assign([where])
             await consumer.seek_to_beginning(where)
-            end = time.monotonic() + 30
+            end = time.monotonic() + PATIENCE
             while len(found) < count and time.monotonic() < end:
                 for some in (await consumer.getmany(timeout_ms=500, max_records=20)).values():
                     found += some
                 if len(found) < count:
-                    found.append(await asyncio.wait_for(consumer.getone(), 20))
+                    found.append(await asyncio.wait_for(consumer.getone(), PATIENCE))
         return found
 
     return asyncio.run(run())
@@ -289,7 +292,7 @@ class TestChains:
 
         for value in (b"twice", b"never", b"once"):
             producer.produce(mb.ProducerRecord(topic, value, None, [("v", value)], 0, T), on_delivery=report)
-            producer.flush(30)
+            producer.flush(PATIENCE)
         assert delivered == [(None, 1), (None, 2)]
         assert [(one[0], one[2]) for one in seen] == [
             (RecordMetadata(topic, 0, 0, T), [("v", b"twice")]),
@@ -299,7 +302,7 @@ class TestChains:
         with pytest.raises(KafkaException):
             producer.produce(mb.ProducerRecord(topic, b"x" * 5000))
         producer.produce("no such topic?", b"v", on_delivery=report)
-        producer.flush(30)
+        producer.flush(PATIENCE)
         assert delivered[-1][0].code() in (KafkaError._UNKNOWN_TOPIC, KafkaError.TOPIC_EXCEPTION)
         assert isinstance(seen[-1][1], KafkaException)
 
@@ -336,11 +339,11 @@ class TestChains:
         consumer.subscribe([topic])
         records = []
         while len(records) < 3:
-            records += [record for record in [consumer.poll(20)] if record is not None]
+            records += [record for record in [consumer.poll(PATIENCE)] if record is not None]
         consumer.commit(records[0], asynchronous=False)
         assert seen.pop() == {(topic, 0): 1}
         consumer.commit(records[1])
-        end = time.monotonic() + 10
+        end = time.monotonic() + PATIENCE
         while not seen and time.monotonic() < end:
             consumer.poll(0.2)
         assert seen == [{(topic, 0): 2}]
@@ -357,7 +360,7 @@ class TestChains:
             )
             async with consumer:
                 # Where the other client's commit left off.
-                assert (await asyncio.wait_for(consumer.getone(), 30)).value == b"2"
+                assert (await asyncio.wait_for(consumer.getone(), PATIENCE)).value == b"2"
                 await consumer.commit()
                 await consumer.commit({ours_aio.TopicPartition(topic, 0): 4})
 
@@ -452,7 +455,7 @@ class TestResending:
         assert [len(one.headers) for one in found] == [1, 1, 2]
 
     def test_a_full_queue_leaves_the_record_as_it_was(self, broker: Broker, topic: str) -> None:
-        config = {"bootstrap.servers": broker.bootstrap, "queue.buffering.max.messages": 2, "linger.ms": 1000}
+        config = {"bootstrap.servers": broker.bootstrap, "queue.buffering.max.messages": 2, "linger.ms": 120_000}
         producer = ours.Producer(config, interceptors=Chain(TestChains.hop, errors="raise"))
         records = [mb.ProducerRecord(topic, b"%d" % number, None, [("a", b"1")], 0) for number in range(5)]
         full = 0
@@ -464,9 +467,9 @@ class TestResending:
                 except BufferError:
                     full += 1
                     assert record.headers.to_list() == [("a", b"1")] and not record.headers.read_only
-                    producer.poll(0.1)
-        producer.flush(30)
-        assert full
+                    producer.flush(60)  # which does not linger
+        producer.flush(60)
+        assert full == 2
         assert [found.headers.keys() for found in receive_confluent(broker, topic, 5)] == [["a", "hop"]] * 5
 
 
@@ -477,7 +480,7 @@ class TestPassedThrough:
         producer = ours.Producer({"bootstrap.servers": broker.bootstrap})
         producer.produce(topic, "text", "key", 0, timestamp=T, headers={"a": "1", "b": None})
         producer.produce(topic, value=b"v", headers=[("a", b"1"), ("a", "2")])
-        producer.flush(30)
+        producer.flush(PATIENCE)
 
         async def with_aiokafka() -> None:
             async with ours_aio.AIOKafkaProducer(bootstrap_servers=broker.bootstrap) as producer:
@@ -541,23 +544,23 @@ class TestPassedThrough:
         def with_confluent() -> None:
             config = {"bootstrap.servers": broker.bootstrap, "transactional.id": topic}
             producer = ours.Producer(config, interceptors=chain)
-            producer.init_transactions(30)
+            producer.init_transactions(PATIENCE)
             for turn, batch in enumerate(batches):
                 producer.begin_transaction()
                 for record in batch:
                     producer.produce(record)
-                producer.flush(30)
-                (producer.abort_transaction if turn == 1 else producer.commit_transaction)(30)
+                producer.flush(PATIENCE)
+                (producer.abort_transaction if turn == 1 else producer.commit_transaction)(PATIENCE)
 
         async def with_confluent_aio() -> None:
             config = {"bootstrap.servers": broker.bootstrap, "transactional.id": topic}
             async with ours.AIOProducer(config, interceptors=chain) as producer:
-                await producer.init_transactions(30)
+                await producer.init_transactions(PATIENCE)
                 for turn, batch in enumerate(batches):
                     await producer.begin_transaction()
                     futures = [await producer.produce(record) for record in batch]
                     await asyncio.gather(*futures)
-                    await (producer.abort_transaction(30) if turn == 1 else producer.commit_transaction(30))
+                    await (producer.abort_transaction(PATIENCE) if turn == 1 else producer.commit_transaction(PATIENCE))
 
         async def with_aiokafka() -> None:
             options = {"bootstrap_servers": broker.bootstrap, "transactional_id": topic, "interceptors": chain}
@@ -587,17 +590,17 @@ class TestPassedThrough:
         config = {"bootstrap.servers": broker.bootstrap, "group.id": "eof", "enable.partition.eof": True}
         consumer = ours.Consumer(config)
         consumer.assign([TopicPartition(topic, 0, 0)])
-        assert consumer.poll(20) is not None
+        assert consumer.poll(PATIENCE) is not None
         with pytest.raises(KafkaException) as caught:
-            consumer.poll(20)
+            consumer.poll(PATIENCE)
         assert caught.value.args[0].code() == KafkaError._PARTITION_EOF
         consumer.seek(TopicPartition(topic, 0, 0))
-        assert consumer.poll(20) is not None
+        assert consumer.poll(PATIENCE) is not None
         consumer.close()
         started = time.monotonic()
         empty = ours.Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "none"})
         assert empty.poll(0.2) is None and empty.consume(5, 0.2) == []
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 60  # no hang
         empty.close()
 
     def test_a_group_shares_partitions(self, broker: Broker) -> None:
@@ -608,7 +611,7 @@ class TestPassedThrough:
         consumer = ours.Consumer(config)
         consumer.subscribe([topic], on_assign=lambda consumer, parts: assigned.append((type(consumer), len(parts))))
         found: list[Any] = []
-        end = time.monotonic() + 30
+        end = time.monotonic() + PATIENCE
         while len(found) < 20 and time.monotonic() < end:
             found += consumer.consume(20, 0.5)
         assert sorted(int(record.value) for record in found) == list(range(20))

@@ -234,7 +234,7 @@ def test_a_reader_beside_a_living_producer_never_shows_what_is_open(
     writer = threading.Thread(target=run)
     writer.start()
     reads = []
-    while not done.is_set():
+    while not reads or not done.is_set():
         reads.append([r.offset for r in mb.Log(broker.partition_dir(topic)).records(isolation="read_committed")])
     writer.join()
     expected = [row.offset for row in java_consumer.rows(topic, 0, "read_committed")]

@@ -68,7 +68,7 @@ def trial(
     for name in TOPICS:
         rows = written(name)[0]
         broken = root / "broken" / f"{name}-0"
-        shutil.copytree(broker.partition_dir(name), broken)
+        broker.copy(name, 0, broken)
         damage(broken)
         out = root / "out" / f"{name}-0"
         done = mb.recover(broken, out)

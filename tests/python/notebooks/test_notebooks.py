@@ -24,7 +24,7 @@ def test_a_notebook_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     shutil.copy(path, tmp_path)
     monkeypatch.setenv("KAFKA_LOGS", str(DATA / "kafka-logs"))
     notebook = nbformat.read(tmp_path / path.name, as_version=4)
-    nbclient.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}}).execute()
     shown = [out for cell in notebook.cells for out in cell.get("outputs", [])]
     assert shown and not [out for out in shown if out["output_type"] == "error"]
     assert any("<table>" in out.get("data", {}).get("text/html", "") for out in shown)

@@ -103,7 +103,7 @@ def test_command_line(many: Path) -> None:
         "local[1]",
         str(many / "twice-0"),
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 1, done.stderr
     document = json.loads(done.stdout)
     assert {defect["kind"] for defect in document["defects"]} >= {"crc", "hole", "torn_tail"}

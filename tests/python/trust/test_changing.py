@@ -147,5 +147,7 @@ except (mb.MagicbyteError, OSError) as error:
 )
 def test_mapped(segment: Path, mmap: bool, call: str, ends: str) -> None:
     script = MAPPED.format(mmap=mmap, call=call)
-    done: Any = subprocess.run([sys.executable, "-c", script, str(segment)], capture_output=True, text=True, timeout=60)
+    done: Any = subprocess.run(
+        [sys.executable, "-c", script, str(segment)], capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == (0 if ends == "well" else -signal.SIGBUS), done.stderr

@@ -20,7 +20,7 @@ import magicbyte as mb
 FIRST = "00000000000000000000.log"
 THREADS = 8
 COUNT = 20_000
-TIME = 60  # seconds until it counts as a deadlock
+TIME = 600  # seconds until it counts as a deadlock
 
 
 @pytest.fixture(scope="module")
