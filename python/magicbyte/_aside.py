@@ -18,10 +18,19 @@ __all__ = ["aside_name", "exchange", "flush_directory", "replace_directory", "wr
 
 @contextlib.contextmanager
 def written_aside(target: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A file beside ``target`` that takes its place when the block ends well, and is gone when it does not."""
+    """A file beside ``target`` that takes its place when the block ends well, and is gone when it does not.
+
+    A symbolic link stays, and what it leads to is replaced. A device or a pipe is written to as it is: nothing may take
+    the place of ``/dev/null``.
+    """
     target = Path(target)
     if target.is_dir():
         raise IsADirectoryError(f"{target} is a directory")
+    if target.exists() and not target.is_file():
+        with target.open("wb") as file:
+            yield file
+        return
+    target = Path(os.path.realpath(target))
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
     try:
         with os.fdopen(handle, "wb") as file:

@@ -78,7 +78,7 @@ def digest(
 
 
 def diff(first: Log | Source, second: Log | Source, *, format: str = "kafka") -> list[Difference]:
-    """The first difference of each partition; nothing if both logs hold the same records.
+    """The first difference of each partition; nothing if both logs hold the same records, which may be none at all.
 
     Partitions are compared by name; of two logs that are one partition each, the names do not count.
 

@@ -29,6 +29,8 @@ MAX_TRIED = 1_000
 """Batches that are looked at to confirm one entry of a time index."""
 MAX_HOPS = 250_000
 """Entries that a cut without an index walks over, header by header, in one segment."""
+LAST_BATCHES = (64 << 10, 1 << 20)
+"""Bytes at the end of a segment that are looked through for its last batch, before its index is asked."""
 SMALL_TAIL = 1 << 20
 """Bytes behind the last time index entry that are looked through, to leave the segment out."""
 
@@ -111,18 +113,28 @@ def end_offset(segments: list[Segment], format: str, options: dict[str, Any]) ->
     from magicbyte import _core
 
     for segment in reversed(segments):
-        index = _offset_index(segment)
-        entries = index.entries() if index is not None else []
-        # The last entry of the index that leads to a batch, else the segment's begin.
-        places = [position for _, position in entries[-1:] if entry_at(segment, position, format) is not None]
-        for place in (*places, 0):
+        for place, exact in _ends(segment, format):
             reader = _core.Reader(
                 [_core.Part(segment.path, start=place)], format=format, control=True, mode="DROPMALFORMED", **options
             )
-            last = max((batch.last_offset for batch in reader.batches()), default=None)
-            if last is not None:
-                return last + 1
+            most, batch = None, None
+            for batch in reader.batches():
+                most = batch.last_offset if most is None else max(most, batch.last_offset)
+            if exact and most is not None:
+                return most + 1
+            # In the midst of a batch another can seem to begin; what ends where the file ends is one.
+            if batch is not None and batch.position + batch.size == segment.size:
+                return batch.last_offset + 1
     return max(segments[-1].base_offset, 0)
+
+
+def _ends(segment: Segment, format: str) -> Iterator[tuple[int, bool]]:
+    """Where to begin in search of the last batch, the cheapest first; whether a batch begins there."""
+    yield from ((segment.size - window, False) for window in LAST_BATCHES if window < segment.size)
+    # An index of a large segment has megabytes, too.
+    if segment.size > LAST_BATCHES[-1] and (place := last_indexed(segment, format)):
+        yield place, True
+    yield 0, True
 
 
 def last_indexed(segment: Segment, format: str) -> int:

@@ -32,13 +32,18 @@ def targets_of(log: Log, target: str | os.PathLike[str]) -> list[tuple[list[Segm
     """Each partition of a log, its segments in order, and the directory that it goes to.
 
     Raises:
-        ValueError: one of them is the source, or holds it, or lies in it; or the log is of bytes in hand.
+        ValueError: one of them is the source, or holds it, or lies in it; or the log is of bytes in hand; or segments overlap.
     """
     groups = [list(group) for _, group in groupby(log.segments, lambda it: (it.topic, it.partition))]
     if any(not segment.path for segment in log.segments):
         raise ValueError("bytes in hand are no segments of a directory")
     if any(is_address(segment.path) for segment in log.segments):
         raise ValueError(f"{log.source}: this needs files of a disk, with all that stands beside them; copy them first")
+    if log.bounds:
+        overlap = next(iter(log.bounds))
+        raise ValueError(
+            f"{overlap} and others hold the same offsets; segment by segment nothing can be made of them: recover does"
+        )
     pairs = []
     for segments in groups:
         own = Path(os.path.realpath(segments[0].path)).parent

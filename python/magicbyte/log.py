@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from . import _remote, _seek
 from ._conditions import Headers, conditions
-from ._layout import UNKNOWN, Found, Segment, beside, directory_of, find, in_order, joined
-from ._overlap import Bounds, bounds
-from .replicas import Replica, checkpoint, resolve
+from ._layout import UNKNOWN, Found, Segment, beside, find, in_order, joined
+from ._overlap import Bounds, settled
+from .replicas import Replica, resolve
 
 if TYPE_CHECKING:
     from ._core import ConsumerRecord, LedgerRow, Limits, Part, Reader, RecordBatch, Scan, Transactions
@@ -63,15 +63,16 @@ class Log:
         mmap: map the files instead of reading them, with the caller's word that they stay as they are meanwhile.
         replicas: of several paths that hold copies of one partition, which is read: ``lineage``, the one that the leader
             epochs of their checkpoints prove right (KIP-101, KIP-279); ``longest``; ``first``. ``None`` takes the lineage
-            where every copy has its checkpoint. ``replicas`` of the log says what was decided, and what is a fork. Once
-            named, the rule also decides between segments of one directory that hold the same offsets, which are read
-            as they are otherwise (``verify`` names them).
+            where every copy has its checkpoint. ``replicas`` of the log says what was decided, and what is a fork. The
+            rule also decides between segments of one directory that hold the same offsets; ``bounds`` says how.
 
         storage: options of the file system behind addresses, as fsspec takes them (``{"endpoint_url": …}``); they hold for
             that address in the whole process. Usual: what the storage's own package finds in the environment.
 
     Raises:
-        ValueError: several copies of one partition, and no rule that decides between them.
+        ValueError: several copies of one partition, and no rule that decides between them; segments that overlap, and the
+            rule that was named can't tell. Where none was named, overlaps are looked for when it is first read, and
+            refused then; ``verify`` and ``ledger`` take segments as they are.
         OSError: the path can't be read.
         FileNotFoundError: nothing is there, or a directory without a segment.
     """
@@ -116,20 +117,34 @@ class Log:
         if self._data is None:
             chosen, copies = resolve(found.segments, replicas, self.end_offset)
         self.segments: list[Segment] = in_order(chosen)
-        self.bounds: Bounds = {}
-        """By path, the offsets that a segment gives, where ``replicas`` was named and segments overlap."""
-        if replicas is not None and self._data is None:
-            for _, group in groupby(self.segments, lambda it: (it.topic, it.partition)):
-                own = list(group)
-                known = checkpoint(directory_of(own[0].path))
-                self.bounds |= bounds(own, replicas, *known, format, self.end_offset)
         """The segments, in the order of (topic, partition, base offset)."""
+        self._rule = replicas
+        self._bounds: Bounds | None = {} if self._data is not None else None
+        if replicas is not None:
+            self.bounds = self.bounds
         self.left_out: list[tuple[str, str]] = found.left_out
         """Paths that look like a part of the log and are not read, each with the reason."""
         self.single: bool = found.single
         """Whether this is one partition, not a directory of partitions."""
         self.replicas: list[Replica] = copies
         """Of partitions that are there several times, each copy: which is read, and where the others differ from it."""
+
+    @property
+    def bounds(self) -> Bounds:
+        """By path, the offsets that a segment gives (first, end), of segments of one directory that hold the same ones.
+
+        Found out when it is first asked for, and by the first reading; what is set instead is believed.
+
+        Raises:
+            ValueError: no rule was named, and the leader epochs can't tell which segment is right.
+        """
+        if self._bounds is None:
+            self._bounds = settled(self.segments, self._rule, self.format, self.end_offset)
+        return self._bounds
+
+    @bounds.setter
+    def bounds(self, bounds: Bounds) -> None:
+        self._bounds = bounds
 
     def end_offset(self, segments: list[Segment]) -> int:
         """The offset behind the last sound batch of a partition's segments."""
@@ -261,7 +276,12 @@ class Log:
             behind = [number for number, it in enumerate(segments) if 0 <= it.base_offset <= since]
             segments = segments[behind[-1] :] if behind else segments
         options = {key: self._options[key] for key in ("check_crc", "limits")}
-        parts = [_core.Part(segment.path if self._data is None else self._data) for segment in segments]
+        if self._data is not None:
+            return _core.Transactions([_core.Part(self._data)], format=self.format, **options)
+        parts = []
+        for segment in segments:
+            first, end = self.bounds.get(segment.path, (None, None))
+            parts.append(_core.Part(segment.path, first_offset=first, end_offset=end))
         return _core.Transactions(parts, format=self.format, **options)
 
     def verify(self) -> Report:
@@ -276,17 +296,21 @@ class Log:
         """
         from ._report import run
 
-        return run(self._pairs(), format=self.format, limits=self._options["limits"])
+        return run(self.pairs(), format=self.format, limits=self._options["limits"])
 
     def ledger(self) -> Iterator[tuple[Segment, LedgerRow]]:
         """One row a batch, those with a wrong checksum too: the segment, and position, size, magic, codec, offsets, epoch,
         producer, records and whether the checksum holds."""
         from ._report import ledger
 
-        return ledger(self._pairs(), format=self.format, limits=self._options["limits"])
+        return ledger(self.pairs(), format=self.format, limits=self._options["limits"])
 
-    def _pairs(self) -> list[tuple[Segment, Part]]:
-        return list(zip(self.segments, self.parts(), strict=True))
+    def pairs(self) -> list[tuple[Segment, Part]]:
+        """Each segment with the part that is all of it, overlaps left as they are: for ``verify`` and its like."""
+        from magicbyte import _core
+
+        source = self._data
+        return [(it, _core.Part(it.path if source is None else source, it.topic, it.partition)) for it in self.segments]
 
     @property
     def digest_options(self) -> dict[str, Any]:
@@ -353,6 +377,8 @@ class Log:
     ) -> Stretch | None:
         """The bytes of a segment that can hold what is wanted; ``None`` if it can't hold any."""
         first, end = _meet(wanted, self.bounds.get(segment.path, (None, None)))
+        if first is not None and end is not None and first >= end and segment.path in self.bounds:
+            return None
         start, stop = 0, None
         if segment.base_offset >= 0:
             # A segment ends where the next one begins, and begins where its name says.

@@ -97,14 +97,16 @@ def recover(
     far as they are of the same lineage.
 
     Raises:
-        ValueError: ``directory`` is the input, or inside of it, or around it.
+        ValueError: ``directory`` is the input, or inside of it, or around it; segments overlap, and nothing tells which is
+            right (see ``Log``).
         FileExistsError: something stands there already.
         OSError: what can't be read or written.
     """
     log = source if isinstance(source, Log) else Log(source, format=format, limits=limits)
     target = Path(directory)
     _keep_apart(log, target)
-    pairs = list(zip(log.segments, log.parts(), strict=True))
+    _ = log.bounds  # refused before anything is written
+    pairs = log.pairs()
     whole = Recovered()
     done = 0
     for _, group in groupby(pairs, lambda pair: (pair[0].topic, pair[0].partition)):

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import pickle
+import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import magicbyte as mb
 from magicbyte.replicas import divergence
+from magicbyte.writer import convert_partition
 
 from lineage import TRUTH, forks, values, write
 
@@ -155,11 +161,17 @@ class TestOverlappingSegments:
 
     def test_they_are_named(self, merged: Path) -> None:
         assert {kind for kind, severity in mb.Log(merged).verify().counts if severity == "error"} >= {"overlap"}
-        assert len(values(mb.Log(merged))) == 15 + 12
+        log = mb.Log(merged)
+        assert [row.records for _, row in log.ledger()] == [5, 5, 5, 5, 3, 4]
+        assert {Path(path).name[17:20]: span for path, span in log.bounds.items()} == {
+            "000": (0, 10),
+            "005": (10, None),
+        }
 
-    def test_the_lineage_decides(self, merged: Path, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("rule", [None, "lineage"])
+    def test_the_lineage_decides(self, merged: Path, tmp_path: Path, rule: str | None) -> None:
         truth = [*(f"a{at}" for at in range(10)), *(f"b{at}" for at in range(10, 17))]
-        log = mb.Log(merged, replicas="lineage")
+        log = mb.Log(merged, replicas=rule)
         assert values(log) == truth
         assert log.scan().count() == 17
         assert [record.offset for record in log.records(offsets=(8, 12))] == [8, 9, 10, 11]
@@ -171,10 +183,219 @@ class TestOverlappingSegments:
         assert values(mb.Log(merged, replicas="first"))[10:] == [*(f"fork{at}" for at in range(10, 15)), "b15", "b16"]
         assert values(mb.Log(merged, replicas="longest")) == values(mb.Log(merged, replicas="lineage"))
 
+    def test_every_way_to_read(self, merged: Path, tmp_path: Path) -> None:
+        log, plain = mb.Log(merged), tmp_path / "plain" / "orders-0"
+        done = mb.recover(log, plain)
+        assert done.records == 17
+        assert mb.digest(log) == mb.digest(plain) and mb.digest(log)["orders", 0].records == 17
+        assert mb.diff(merged, plain) == [] == mb.diff(plain, merged)
+        convert_partition(log, tmp_path / "v3" / "orders-0", "v3")
+        assert values(mb.Log(tmp_path / "v3" / "orders-0")) == values(log)
+        assert [batch.base_offset for batch in log.batches()] == [0, 5, 10, 13]
+        assert next(part.first_offset for part in log.split(100)) == 0
+        with pytest.raises(
+            ValueError, match=r"offset 15, where segments that overlap take turns, lies within its offsets 13"
+        ):
+            convert_partition(mb.Log(merged, replicas="first"), tmp_path / "first" / "orders-0", "v3")
+        assert mb.digest(mb.Log(merged, replicas="first"))["orders", 0].records == 17
+
+    def test_it_is_refused_without_a_checkpoint(self, merged: Path, tmp_path: Path) -> None:
+        (merged / "leader-epoch-checkpoint").unlink()
+        log = mb.Log(merged)
+        assert log.verify().ok is False and len(list(log.ledger())) == 6  # these see what is there
+        out = tmp_path / "out" / "orders-0"
+        for read in (
+            log.records,
+            log.batches,
+            log.scan,
+            log.parts,
+            lambda: log.split(100),
+            lambda: log.bounds,
+            lambda: log.transactions("orders", 0),
+            lambda: mb.digest(log),
+            lambda: mb.diff(merged, merged),
+            lambda: mb.recover(log, out),
+            lambda: convert_partition(log, out, "v3"),
+        ):
+            with pytest.raises(ValueError, match="both hold offset 5, and the lineage .* Name another rule"):
+                read()
+        assert not out.exists()
+        # The rule, once named, is all that it takes.
+        assert len(values(mb.Log(merged, replicas="longest"))) == len(values(mb.Log(merged, replicas="first"))) == 17
+        # A segment that was named by its own path is read as it is.
+        assert len(values(mb.Log(merged / "00000000000000000005.log"))) == 12
+
+    def test_read_committed_follows_the_lineage(self, tmp_path: Path) -> None:
+        """The fork's abort marker does not count, nor what its index says."""
+
+        def data(offset: int, epoch: int) -> bytes:
+            return mb.encode(
+                [mb.ProducerRecord("t", b"%d" % offset)],
+                base_offset=offset,
+                producer_id=7,
+                producer_epoch=0,
+                base_sequence=offset,
+                transactional=True,
+                leader_epoch=epoch,
+            )
+
+        def marker(offset: int, epoch: int, commit: bool) -> bytes:
+            return mb.encode_batch(
+                mb.RecordBatch(
+                    base_offset=offset,
+                    partition_leader_epoch=epoch,
+                    producer_id=7,
+                    producer_epoch=0,
+                    transactional=True,
+                    control=True,
+                    records=[mb.Record(offset, key=b"\0\0\0\1" if commit else b"\0\0\0\0", value=b"\0\0\0\0\0\0")],
+                )
+            )
+
+        path, other = tmp_path / "t-0", tmp_path / "other" / "t-0"
+        for place, batches in (
+            (path, [data(0, 0), data(1, 0), marker(2, 1, False)]),
+            (other, [data(1, 0), marker(2, 2, True), data(3, 2), marker(4, 2, False)]),
+        ):
+            with mb.Writer(place) as writer:
+                for batch in batches:
+                    writer.append(batch)
+        for file in other.glob("*1.*"):
+            (path / file.name).write_bytes(file.read_bytes())
+        (path / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n2 2\n")
+        log = mb.Log(path)
+        assert [record.value for record in log.records(isolation="read_committed")] == [b"0", b"1"]
+        known = log.transactions("t", 0)
+        assert [known.state(7, at) for at in (0, 1, 3)] == ["committed", "committed", "aborted"]
+        assert known.last_stable_offset is None and known.findings == []
+        again = pickle.loads(pickle.dumps(log.transactions("t", 0)))
+        assert again.state(7, 1) == "committed"
+
     def test_it_is_refused(self, merged: Path) -> None:
         (merged / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n7 10\n")
         with pytest.raises(ValueError, match="neither has the epochs of the checkpoint: at offset 10"):
             mb.Log(merged, replicas="lineage")
+        with pytest.raises(ValueError, match="neither has the epochs of the checkpoint: at offset 10"):
+            mb.Log(merged).records()
         (merged / "leader-epoch-checkpoint").unlink()
         with pytest.raises(ValueError, match="both hold offset 5, and the lineage .* there is no leader-epoch"):
             mb.Log(merged, replicas="lineage")
+
+
+class TestWhatKafkaAndCopiesLeave:
+    """Directories that look like an overlap, or are one by a copy that came late."""
+
+    def test_an_older_segment_beside_the_cleaners_output(self, tmp_path: Path) -> None:
+        """A copy into a directory that had an older one: 10 and 20 were merged into 0 since, and are still there."""
+        path = write(tmp_path / "t-0", *((0, first, "new", 3) for first in (0, 10, 20)))
+        for first in (10, 20):
+            old = write(tmp_path / f"old{first}" / "t-0", (0, first, "old", 10))
+            for file in old.glob("*0.*"):
+                shutil.copy(file, path)
+        write(tmp_path / "next" / "t-0", (0, 30, "new", 2))
+        for file in (tmp_path / "next" / "t-0").glob("*.*"):
+            shutil.copy(file, path)
+        assert len(list(path.glob("*.log"))) == 4
+        got = [record.offset for record in mb.Log(path).records()]
+        assert got == [0, 1, 2, 10, 11, 12, 20, 21, 22, *range(23, 30), 30, 31]
+        (path / "leader-epoch-checkpoint").unlink()
+        with pytest.raises(ValueError, match="both hold offset 10"):
+            mb.Log(path).records()
+        assert [record.offset for record in mb.Log(path, replicas="first").records()] == got
+
+    def test_what_is_no_overlap(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "t-0", (0, 0, "a", 10))
+        write(tmp_path / "b" / "t-0", (0, 10, "a", 5))
+        for file in (tmp_path / "b" / "t-0").glob("*10.*"):
+            shutil.copy(file, path)
+        (path / "leader-epoch-checkpoint").unlink()
+        log = path / "00000000000000000000.log"
+        for ending in ("swap", "cleaned", "deleted"):
+            shutil.copy(log, path / f"00000000000000000005.log.{ending}")
+        (path / "00000000000000000012.log").write_bytes(b"")  # rolled, nothing appended yet
+        everything = [f"a{at}" for at in range(15)]
+        assert values(mb.Log(path)) == everything and mb.Log(path).bounds == {}
+        # The same without its index, and with a tail of zeros, as a segment that was preallocated has.
+        (path / "00000000000000000000.index").unlink()
+        assert values(mb.Log(path)) == everything
+        log.write_bytes(log.read_bytes() + bytes(5000))
+        assert values(mb.Log(path)) == everything
+        # A false offset, which no checksum covers: damage for `verify` to tell, no copy of what others have.
+        log.write_bytes(b"\0\1" + log.read_bytes()[2:])
+        assert mb.Log(path).bounds == {}
+        assert len(values(mb.Log(path))) == 15
+        assert mb.Log(path).verify().ok is False
+
+    def test_the_end_of_a_segment_without_an_index(self, tmp_path: Path) -> None:
+        path = tmp_path / "t-0"
+        with mb.Writer(path) as writer:
+            for first in range(0, 40, 10):
+                records = [mb.ProducerRecord("t", bytes(60_000))] * 10
+                writer.append(mb.encode(records, base_offset=first))
+        (path / "00000000000000000000.index").unlink()
+        log = mb.Log(path)
+        assert log.size > 2 << 20
+        assert log.end_offset(log.segments) == 40
+        data = (path / "00000000000000000000.log").read_bytes()
+        (path / "00000000000000000000.log").write_bytes(data[:-1])  # torn: the one before is the last
+        log = mb.Log(path)
+        assert log.end_offset(log.segments) == 30
+
+    @pytest.mark.parametrize("rule", ["first", "longest", "lineage"])
+    def test_three_that_meet(self, tmp_path: Path, rule: str) -> None:
+        path = write(tmp_path / "t-0", (0, 0, "a", 15))
+        for first, count in ((10, 15), (12, 28)):
+            made = write(tmp_path / f"from{first}" / "t-0", (0, first, "a", count))
+            for file in made.glob(f"*{first}.*"):
+                shutil.copy(file, path)
+        offsets = [record.offset for record in mb.Log(path, replicas=rule).records()]
+        assert offsets == list(range(40))
+
+
+@st.composite
+def merged_replicas(draw: st.DrawFn) -> tuple[list[tuple[int, int, str, int]], list[list[tuple[int, int, str, int]]]]:
+    """The truth as batches (epoch, first offset, prefix, records), and segments that overlap: each a stretch of the truth,
+    some with a fork behind it, of an epoch that was over by then. Epochs of the truth are even, of forks odd."""
+    truth, offset, epoch = [], 0, 0
+    for _ in range(draw(st.integers(2, 8))):
+        count = draw(st.integers(1, 4))
+        truth.append((epoch, offset, "t", count))
+        offset += count
+        epoch += draw(st.sampled_from([0, 0, 2]))
+    starts = sorted(draw(st.sets(st.integers(1, len(truth) - 1), min_size=1, max_size=3)) | {0})
+    segments = []
+    for start, following in zip(starts, [*starts[1:], None], strict=True):
+        end = len(truth) if following is None else draw(st.integers(following, len(truth)))
+        batches, at = truth[start:end], truth[end - 1][1] + truth[end - 1][3]
+        over = (truth[end] if end < len(truth) else truth[-1])[0] - 1
+        for _ in range(0 if following is None or over < 0 else draw(st.integers(0, 3))):
+            count = draw(st.integers(1, 5))
+            batches.append((over, at, "fork", count))
+            at += count
+        segments.append(batches)
+    return truth, segments
+
+
+@settings(deadline=None, max_examples=60)
+@given(merged_replicas())
+def test_the_truth_comes_out_of_merged_replicas(
+    made: tuple[list[tuple[int, int, str, int]], list[list[tuple[int, int, str, int]]]],
+) -> None:
+    truth, segments = made
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place, "t-0")
+        path.mkdir()
+        for number, batches in enumerate(segments):
+            name = f"{batches[0][1]:020}"
+            for file in write(Path(place, str(number), "t-0"), *batches).glob(f"{name}.*"):
+                shutil.copy(file, path)
+        epochs = {epoch: first for epoch, first, _, _ in reversed(truth)}
+        lines = [f"{epoch} {first}\n" for epoch, first in sorted(epochs.items())]
+        (path / "leader-epoch-checkpoint").write_text(f"0\n{len(lines)}\n{''.join(lines)}")
+        expected = [f"t{first + at}" for _, first, _, count in truth for at in range(count)]
+        assert values(mb.Log(path)) == expected
+        assert mb.digest(mb.Log(path))["t", 0].records == len(expected)
+        assert sum(table.num_rows for table in mb.Log(path).scan(["offset"])) == len(expected)
+        for rule in ("first", "longest"):
+            offsets = [record.offset for record in mb.Log(path, replicas=rule).records()]
+            assert offsets == sorted(set(offsets)) and offsets[: len(expected)] == list(range(len(expected)))

@@ -6,6 +6,7 @@ import pickle
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -276,3 +277,28 @@ def test_a_segment_that_is_gone_is_said(copy: Path) -> None:
 def test_isolation_is_named_right(copy: Path) -> None:
     with pytest.raises(ValueError, match="unknown isolation"):
         mb.Log(copy).records(isolation="committed")
+
+
+def test_a_marker_that_says_nothing(tmp_path: Path) -> None:
+    """Kafka's consumer stops at a control record whose key is too short; no later marker may speak for what it ended."""
+
+    def data(offset: int) -> bytes:
+        records = [mb.ProducerRecord("t", b"v")]
+        return mb.encode(
+            records, base_offset=offset, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True
+        )
+
+    def marker(offset: int, key: bytes) -> bytes:
+        fields: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0, "transactional": True, "control": True}
+        return mb.encode_batch(
+            mb.RecordBatch(base_offset=offset, records=[mb.Record(offset, key=key, value=bytes(6))], **fields)
+        )
+
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(data(0) + marker(1, b"\0\0\0") + data(2) + marker(3, b"\0\0\0\1"))
+    states = mb.Log(path).scan(["transactionState"]).to_arrow()
+    assert states.column(0).to_pylist() == ["unknown", "committed"]
+    reader = mb.Log(path).reader(isolation="read_committed")
+    assert list(reader.records()) == []
+    [(_, _, kind, _, message)] = reader.findings
+    assert kind == "unknown_transaction" and "damaged" in message

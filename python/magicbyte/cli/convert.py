@@ -12,7 +12,7 @@ import click
 
 from magicbyte._names import CODECS, TARGETS
 from magicbyte.cli import problems
-from magicbyte.cli.options import MODES, dialect, files, sources
+from magicbyte.cli.options import MODES, dialect, files, replicas, sources, tell_replicas
 from magicbyte.cli.output import counted, escape, human_bytes, to_json
 from magicbyte.cli.progress import Progress
 from magicbyte.errors import CorruptRecordError, UnsupportedCodecError
@@ -79,6 +79,7 @@ there already, 3 nothing to convert.
     help="At damage: stop with an error, or leave it out and tell.",
 )
 @click.option("--check-crc/--no-check-crc", default=True, show_default=True, help="Check every checksum.")
+@replicas
 @click.option("--codec", type=click.Choice(CODECS), help="Codec to write with; without it, each batch keeps its own.")
 @click.option("--level", type=int, help="Level of the codec.")
 @click.option("--first-offset", type=int, help="Number the records anew from here, without holes.")
@@ -104,6 +105,7 @@ def command(
     target: str,
     to: str,
     format: str,
+    replicas: str | None,
     segment_bytes: int,
     into_broker: bool,
     overwrite: bool,
@@ -122,7 +124,8 @@ def command(
         )
         return problems.USAGE
     refuse_target(source, target, overwrite, stream=True)
-    with sources((source,), format) as opened:
+    with sources((source,), format, replicas) as opened:
+        tell_replicas(opened, lambda line: problems.complain(line, level="note"))
         one = opened.the_one()
         if one is None:
             return opened.nothing("no segments")
@@ -133,7 +136,7 @@ def command(
                 if spark_master is not None:
                     _on_spark(log, target, done, progress, spark_master, segment_bytes=segment_bytes, **options)
                 else:
-                    _convert(log, source, target, done, progress, segment_bytes=segment_bytes, **options)
+                    _convert(log, source, target, done, progress, replicas, segment_bytes=segment_bytes, **options)
             except CorruptRecordError as error:
                 problems.damage(error.path or source, error, "--mode DROPMALFORMED leaves it out")
                 return problems.DEFECTS
@@ -217,7 +220,15 @@ def broker_sign(target: Path) -> str | None:
 
 
 def _convert(
-    log: Log, source: str, target: str, done: Done, progress: Progress, *, segment_bytes: int, **options: Any
+    log: Log,
+    source: str,
+    target: str,
+    done: Done,
+    progress: Progress,
+    rule: str | None,
+    *,
+    segment_bytes: int,
+    **options: Any,
 ) -> None:
     from magicbyte.log import Log as OpenLog
     from magicbyte.writer import convert_partition
@@ -231,7 +242,9 @@ def _convert(
         raise click.UsageError(f"{target} is a file; {source} is a directory, and becomes one")
     behind = 0
     for topic, partition in log.partitions:
-        one = log if log.single else OpenLog(source, format=log.format, topic=topic, partition=partition)
+        one = log
+        if not log.single:
+            one = OpenLog(source, format=log.format, topic=topic, partition=partition, replicas=rule)
         directory = Path(target) if log.single else Path(target) / Path(one.segments[0].path).parent.name
         converted = convert_partition(
             one, directory, done.to, segment_bytes=segment_bytes, progress=_behind(progress, behind), **options

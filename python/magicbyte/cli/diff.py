@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from magicbyte.cli import problems
-from magicbyte.cli.options import Source, dialect, files, replicas, sources, tell_replicas
+from magicbyte.cli.options import Source, Sources, dialect, files, replicas, sources, tell_replicas
 from magicbyte.cli.output import (
     colourful,
     counted,
@@ -71,7 +71,7 @@ def command(paths: tuple[str, ...], format: str, replicas: str | None, spark_mas
             with Progress(sum(source.log.size for source in opened.logs)) as progress:
                 if len(paths) == 1:
                     return _digests(at, spark_master, as_json, progress)
-                return _compare(opened.logs[0], opened.logs[1], spark_master, as_json, progress)
+                return _compare(opened, spark_master, as_json, progress)
         except MagicbyteError as error:
             path = getattr(error, "path", None)
             problems.damage(
@@ -113,14 +113,18 @@ def _digests(source: Source, master: str | None, as_json: bool, progress: Progre
     return problems.FINE if any(d.records for d in found.values()) else problems.NOTHING
 
 
-def _compare(one: Source, other: Source, master: str | None, as_json: bool, progress: Progress) -> int:
+def _compare(opened: Sources, master: str | None, as_json: bool, progress: Progress) -> int:
     from magicbyte._compare import differences
 
+    one, other = opened.logs
     if master is None:
         found = list(differences(one.log, other.log, progress.by))
     else:
         found = _on_spark(master, "diff", progress, one.log, other.log)
     clear()
+    # Nothing is equal to nothing; that proves nothing.
+    if not found and next(one.log.records(), None) is None:
+        return opened.nothing("no records")
     if as_json:
         sys.stdout.write(to_json({"same": not found, "differences": [_json(d) for d in found]}) + "\n")
     else:

@@ -21,7 +21,6 @@ from magicbyte.cli.options import (
     partitions,
     ranges,
     reading,
-    refuse_copies,
     replicas,
     sources,
     tell_replicas,
@@ -141,9 +140,10 @@ def command(
     if follow:
         _may_follow(paths, selection, count)
     with sources(paths, selection.format, replicas) as opened:
-        refuse_copies(opened)
         tell_replicas(opened, lambda line: problems.complain(line, level="note"))
         if follow:
+            if any(source.log.replicas or source.log.bounds for source in opened.logs):
+                raise click.UsageError("--follow goes along with one log: these are copies of a partition, or overlap")
             return _follow(opened, selection, wanted, most, last, show)
         dump = Dump(opened, selection, wanted)
         if count:

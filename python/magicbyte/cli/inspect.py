@@ -54,7 +54,7 @@ Exit status: 0 fine, 1 damage was found, 2 wrong usage or a file that cannot be 
 @click.option("--json", "as_json", is_flag=True, help="One JSON document; with --batches, JSON lines.")  # fmt: skip
 def command(paths: tuple[str, ...], quick: bool, by_batch: bool, most_keys: int, as_json: bool, **selected: Any) -> int:
     selection = Selection(**selected)
-    with sources(paths, selection.format) as opened:
+    with sources(paths, selection.format, as_stored=True) as opened:
         parts = [(source, part) for source in opened.logs for part in selection.parts(source)]
         if by_batch:
             status = _list_batches(parts, Gather(selection, deep=not quick), as_json)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import os
 import re
 import sys
 import tempfile
@@ -131,8 +130,8 @@ ranges = _both(
 replicas = click.option(
     "--replicas",
     type=click.Choice(RULES),
-    help="Take the PATHs for copies of the same partitions, and of each partition read one: lineage, the one that the "
-    "leader epochs of their checkpoints prove right; the longest; or the first.",
+    help="Of copies of a partition, and where segments hold the same offsets, read one: lineage, the one that the leader "
+    "epochs of the checkpoint prove right (also the default, where the checkpoint is there); the longest; or the first.",
 )
 
 
@@ -237,10 +236,13 @@ class Sources:
 
 
 @contextmanager
-def sources(paths: Sequence[str], format: str, replicas: str | None = None, *, each: bool = False) -> Iterator[Sources]:
+def sources(
+    paths: Sequence[str], format: str, replicas: str | None = None, *, each: bool = False, as_stored: bool = False
+) -> Iterator[Sources]:
     """Opens every PATH (globs and ``-`` too). Temporary files are gone when it ends.
 
-    ``replicas``: the paths, or with ``each`` what each glob leads to, are copies; of each partition one is opened.
+    ``replicas``: the paths, or with ``each`` what each glob leads to, are copies; of each partition one is opened. Without
+    it, copies and segments that overlap are told apart by their lineage, unless they are to be seen ``as_stored``.
 
     Raises ``OSError`` for what is not there or cannot be read, ``click.UsageError`` where no copy can be chosen.
     """
@@ -253,8 +255,10 @@ def sources(paths: Sequence[str], format: str, replicas: str | None = None, *, e
                 found = list(chain.from_iterable(map(expanded, group)))
                 try:
                     log = Log(found, format=format, replicas=replicas)
+                    if as_stored:
+                        log.bounds = {}
                 except ValueError as error:
-                    raise click.UsageError(str(error)) from None
+                    raise click.UsageError(in_words(error)) from None
                 opened.logs.append(Source(", ".join(group), log))
             yield opened
             return
@@ -271,29 +275,38 @@ def sources(paths: Sequence[str], format: str, replicas: str | None = None, *, e
                 if not Path(path).exists():
                     raise
                 opened.no_logs.append((path, error.strerror or str(error)))
+        _settle([source.log for source in opened.logs], each=each, as_stored=as_stored)
         yield opened
 
 
-def refuse_copies(opened: Sources) -> None:
-    """Several paths that hold the same partition: which one is meant is for the user to say."""
-    seen: dict[tuple[str, int], tuple[str, str]] = {}
-    for source in opened.logs:
-        for segment in source.log.segments:
-            name, directory = (segment.topic, segment.partition), os.path.dirname(os.path.realpath(segment.path))
-            before = seen.setdefault(name, (directory, source.name))
-            if segment.partition >= 0 and before[0] != directory:
-                raise click.UsageError(
-                    f"{segment.topic}-{segment.partition} is in {before[1]} and in {source.name}: copies of one partition. "
-                    "Name one of them, or say which is to be read: --replicas lineage, longest or first"
-                )
+def _settle(logs: list[Log], *, each: bool, as_stored: bool) -> None:
+    """What is read of copies, and of segments that hold the same offsets, where no rule was named."""
+    from magicbyte import _together
+
+    if as_stored:
+        for log in logs:
+            log.bounds = {}
+        return
+    try:
+        for group in ([log] for log in logs) if each else [logs]:
+            # Paths that name no partition are what they are: different files.
+            _together.chosen([log for log in group if all(it.partition >= 0 for it in log.segments)], None)
+            _together.once(group, None)
+    except ValueError as error:
+        raise click.UsageError(in_words(error)) from None
+
+
+def in_words(error: ValueError) -> str:
+    """A refusal of the library, its arguments as options."""
+    return re.sub(r"replicas='(\w+)'", r"--replicas \1", str(error))
 
 
 def tell_replicas(opened: Sources, write: Callable[[str], object]) -> None:
-    """A line a copy: which is read, and where the others differ from it."""
-    for source in opened.logs:
-        for copy in source.log.replicas:
-            word = "read" if copy.chosen else "fork" if copy.forked else "copy"
-            write(f"{word}: {copy.path}: {copy.why}")
+    """A line a copy: which is read, and where the others differ from it; a line a segment that overlaps another."""
+    from magicbyte import _together
+
+    for line in _together.said(source.log for source in opened.logs):
+        write(line)
 
 
 def part_size(part: Part) -> int:

@@ -45,7 +45,7 @@ def command(paths: tuple[str, ...], output: str, savings: bool, as_json: bool, *
     from magicbyte.cli.reporting import facts, sections
 
     selection = Selection(**selected)
-    with sources(paths, selection.format) as opened:
+    with sources(paths, selection.format, as_stored=True) as opened:
         parts = [part for source in opened.logs for part in selection.parts(source)]
         if not parts:
             return opened.nothing("no segments")
@@ -60,4 +60,6 @@ def command(paths: tuple[str, ...], output: str, savings: bool, as_json: bool, *
         said = {"output": output, "bytes": len(html.encode()), "errors": found.errors, "records": found.total.records}
         line = f"{escape(output)}: {human_bytes(len(html.encode()))}, {found.total.records:,} records, {found.errors:,} errors"
         sys.stdout.write((to_json(said) if as_json else line) + "\n")
-    return problems.DEFECTS if found.errors else problems.FINE
+    if found.errors:
+        return problems.DEFECTS
+    return problems.FINE if found.total.records else problems.NOTHING

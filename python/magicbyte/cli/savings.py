@@ -108,7 +108,7 @@ def command(paths: tuple[str, ...], codecs: tuple[str, ...], as_json: bool, **se
     wanted = CODECS if "all" in codecs else tuple(dict.fromkeys(codecs))
     topics: dict[str, Savings] = {}
     findings: list[tuple[str, int, str, str]] = []
-    with sources(paths, selection.format) as opened:
+    with sources(paths, selection.format, as_stored=True) as opened:
         parts = [(source, part) for source in opened.logs for part in selection.parts(source)]
         passes = len(wanted) + 2
         with Progress(sum(part_size(part) for _, part in parts) * passes) as progress:

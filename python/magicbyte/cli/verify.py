@@ -76,7 +76,7 @@ def command(
 ) -> int:
     if as_ledger and spark_master is not None:
         raise click.UsageError("--ledger lists batches here, not on Spark: leave --spark-master out")
-    with sources(paths, format, replicas) as opened:
+    with sources(paths, format, replicas, as_stored=True) as opened:
         wanted = [(source, _pairs(source, topics, partitions)) for source in opened.logs]
         if as_ledger:
             return _ledger(opened, wanted, format, as_json)
@@ -89,10 +89,9 @@ def command(
 
 
 def _pairs(source: Source, topics: tuple[str, ...], partitions: tuple[int, ...]) -> Pairs:
-    pairs = zip(source.log.segments, source.log.parts(), strict=True)
     return [
         (segment, part)
-        for segment, part in pairs
+        for segment, part in source.log.pairs()
         if (not topics or segment.topic in topics) and (not partitions or segment.partition in partitions)
     ]
 

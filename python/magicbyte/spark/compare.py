@@ -117,6 +117,8 @@ class _Partitions:
 
     def ranges(self, name: Name) -> list[Range]:
         """The offsets of each segment, from its base to the next one's; small ones together. Open on both sides."""
+        if any(segment.path in self.log.bounds for segment in self.segments[name]):
+            return [(None, None)]  # segments that overlap may give what lies behind the next one's base
         cuts: list[int] = []
         size = 0
         for segment, following in pairwise(self.segments[name]):

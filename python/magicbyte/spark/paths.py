@@ -10,10 +10,10 @@ from glob import has_magic, iglob
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from magicbyte._layout import COMPANIONS, UNFINISHED, directory_of, file_kind
+from magicbyte import _together
+from magicbyte._layout import COMPANIONS, UNFINISHED, file_kind
 from magicbyte._remote import is_address, located, matching, use
 from magicbyte.log import Log
-from magicbyte.replicas import resolve
 
 from .findings import log as said
 from .options import Options
@@ -39,27 +39,18 @@ def logs(options: Options) -> list[Log]:
                     seen.add(place)
                     _tell(log)
                     found.append(log)
-    return _without_copies(found, options)
+    _together.chosen(found, options.replicas)
+    found = [log for log in found if log.segments]
+    _together.once(found, options.replicas)
+    for line in _together.said(found):
+        said.warning("magicbyte: %s", line)
+    return found
 
 
 def _tell(log: Log) -> None:
     for path, reason in log.left_out:
         if reason.startswith(UNFINISHED):
             said.warning("magicbyte: %s: %s", path, reason)
-
-
-def _without_copies(opened: list[Log], options: Options) -> list[Log]:
-    """Of partitions that several paths hold, the copy to read; ``ValueError`` where the lineage can't tell which."""
-    if not opened:
-        return []
-    segments = [segment for log in opened for segment in log.segments]
-    kept, copies = resolve(segments, options.replicas, opened[0].end_offset)
-    paths = {segment.path for segment in kept}
-    for log in opened:
-        own = {directory_of(segment.path) for segment in log.segments}
-        log.replicas = [copy for copy in copies if copy.path in own]
-        log.segments = [segment for segment in log.segments if segment.path in paths]
-    return [log for log in opened if log.segments]
 
 
 def reach(options: Options) -> None:

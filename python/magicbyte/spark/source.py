@@ -57,7 +57,8 @@ class DataSource(datasource.DataSource):
         ``header.filter``: a condition on headers (``trace-id=abc``, ``tenant!=acme``, ``retry``, ``!poison``), or a JSON list of
         such, that must all hold: what does not match is never copied (``magicbyte.Log.records`` has the details).
         ``replicas``: where several paths hold copies of one partition: ``lineage`` (also the default, where every copy has
-        its ``leader-epoch-checkpoint``), ``longest``, ``first``.
+        its ``leader-epoch-checkpoint``), ``longest``, ``first``. The rule also decides between segments of one directory
+        that hold the same offsets.
         ``pushdown``: filters on topic, partition, offset and timestamp skip segments and batches; needs the conf
         ``spark.sql.python.filterPushdown.enabled``.
     Columns:

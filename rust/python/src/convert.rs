@@ -1,6 +1,7 @@
 //! One format to another, piece by piece.
 
 use std::collections::HashSet;
+use std::ops::{Range, RangeInclusive};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use magicbyte::log::Options;
@@ -62,13 +63,26 @@ impl State {
     fn fill(&mut self, out: &mut Vec<u8>) -> Result<(), Stop> {
         let Self { walk, converter, position, ended } = self;
         while out.len() < PIECE && !*ended {
-            let Some(entries) = walk.entries()? else {
+            if walk.entries()?.is_none() {
                 *ended = true;
                 let done = converter.finish(out);
                 return done.map_err(|error| stop(walk, error));
-            };
+            }
+            let wanted = walk.plan.selection(walk.part()).offsets;
+            let Some(entries) = walk.entries()? else { continue };
             let damage = match entries.next() {
                 Ok(Next::Entry(entry)) => {
+                    let head = &entry.head;
+                    // A wrapper's first offset is not known before it is open.
+                    let known = head.count.is_some();
+                    if head.last_offset < wanted.start || (known && head.base_offset >= wanted.end) {
+                        *position += entry.bytes.len() as u64;
+                        continue;
+                    }
+                    if head.last_offset >= wanted.end || (known && head.base_offset < wanted.start) {
+                        let (offsets, position) = (head.base_offset..=head.last_offset, entry.position);
+                        return Err(Stop::Write(cut(walk, position, &offsets, &wanted)));
+                    }
                     let range = entry.position..entry.position + entry.bytes.len() as u64;
                     *position += range.end - range.start;
                     match converter.entry(&entry, out) {
@@ -91,6 +105,17 @@ impl State {
         }
         Ok(())
     }
+}
+
+/// A batch of which only a part is wanted, where two segments overlap.
+fn cut(walk: &Walk, position: u64, offsets: &RangeInclusive<i64>, wanted: &Range<i64>) -> PyErr {
+    let file = walk.plan.path(walk.part()).map_or_else(String::new, |path| format!("{}: ", path.display()));
+    let (first, last) = (*offsets.start(), *offsets.end());
+    let bound = if first < wanted.start { wanted.start } else { wanted.end };
+    PyValueError::new_err(format!(
+        "{file}entry at byte {position}: offset {bound}, where segments that overlap take turns, lies within its offsets {first} to \
+         {last}, and a batch is converted as a whole or not at all"
+    ))
 }
 
 fn stop(walk: &Walk, error: ConvertError) -> Stop {

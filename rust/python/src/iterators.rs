@@ -126,6 +126,17 @@ impl Walk {
         Err(Failure::corrupt(error, path))
     }
 
+    /// The next entry of any part that may lie in the part's ranges, with its block.
+    fn next_wanted(&mut self) -> Result<Option<(Found, Bytes)>, Failure> {
+        loop {
+            let next = self.next()?;
+            let Some((found, _)) = &next else { return Ok(None) };
+            if self.plan.selection(self.part()).overlaps(&found.head) {
+                return Ok(next);
+            }
+        }
+    }
+
     /// The next entry of any part, with its block.
     fn next(&mut self) -> Result<Option<(Found, Bytes)>, Failure> {
         loop {
@@ -173,7 +184,7 @@ impl BatchIterator {
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<RecordBatch>> {
         let mut state = self.0.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
         let (walk, keys) = &mut *state;
-        let Some((found, block)) = detached(py, || walk.next())?? else { return Ok(None) };
+        let Some((found, block)) = detached(py, || walk.next_wanted())?? else { return Ok(None) };
         Ok(Some(RecordBatch {
             block,
             at: found.at,

@@ -32,15 +32,15 @@ pub(crate) struct Surveyed {
 /// The segments of one partition, and what became of its transactions once somebody asked.
 #[derive(Debug)]
 pub(crate) struct Lazy {
-    sources: Vec<From>,
+    parts: Vec<Part>,
     options: Options,
     format: String,
     known: Mutex<Option<Arc<Surveyed>>>,
 }
 
 impl Lazy {
-    pub(crate) fn new(sources: Vec<From>, options: Options, format: &str) -> Self {
-        Self { sources, options, format: format.to_owned(), known: Mutex::default() }
+    pub(crate) fn new(parts: Vec<Part>, options: Options, format: &str) -> Self {
+        Self { parts, options, format: format.to_owned(), known: Mutex::default() }
     }
 
     /// Walks the segments if nobody did before. Called detached from the interpreter only: another thread may be at it.
@@ -57,14 +57,15 @@ impl Lazy {
     fn survey(&self) -> Result<Surveyed, Failure> {
         let mut survey = Survey::new();
         let mut findings = Vec::new();
-        for (number, source) in self.sources.iter().enumerate() {
-            let last = number + 1 == self.sources.len();
+        for (number, part) in self.parts.iter().enumerate() {
+            let last = number + 1 == self.parts.len();
+            let (source, from, to) = (&part.source, part.first_offset, part.end_offset);
             let mut options = self.options;
             match source {
                 From::Bytes(bytes) => {
                     let all = Bytestream::whole(bytes.clone(), None);
                     let failed = |error: io::Error| Failure { error: error.into(), path: None };
-                    let of = SegmentOf { last, ..SegmentOf::default() };
+                    let of = SegmentOf { last, from, to, ..SegmentOf::default() };
                     survey.segment(all, options, of).map_err(failed)?;
                 }
                 From::Path(path) => {
@@ -72,7 +73,7 @@ impl Lazy {
                         |error: io::Error| Failure { error: error.into(), path: Some(path.as_path().into()) };
                     options.preallocated = true;
                     let beside = base_of(source).and_then(|_| index_of(path));
-                    let next = self.sources.get(number + 1);
+                    let next = self.parts.get(number + 1).map(|part| &part.source);
                     let of = SegmentOf {
                         base_offset: base_of(source),
                         // Segments that overlap are for the survey to find out.
@@ -81,6 +82,8 @@ impl Lazy {
                             .filter(|end| base_of(source).is_some_and(|base| base < *end)),
                         index: beside.as_ref().map(|(_, bytes)| bytes.as_slice()),
                         last,
+                        from,
+                        to,
                     };
                     let hops = Hops::open(path).map_err(failed)?;
                     let said = survey.segment(hops, options, of).map_err(failed)?;
@@ -122,7 +125,7 @@ fn index_of(path: &Path) -> Option<(PathBuf, Vec<u8>)> {
 }
 
 /// What became of the transactions of one partition: `parts` are its segments in order, each read from its beginning to
-/// its end, headers and markers only, when it is first asked for. One object serves all parts of the partition.
+/// its end, headers and markers only, when it is first asked for; what lies outside of its offsets is another's to tell. One object serves all parts of the partition.
 #[pyclass(frozen, module = "magicbyte._core")]
 #[derive(Clone, Debug)]
 pub(crate) struct Transactions(pub(crate) Arc<Lazy>);
@@ -144,8 +147,8 @@ impl Transactions {
         limits: Option<&Limits>,
     ) -> PyResult<Self> {
         let options = arguments::options(format, check_crc, "DROPMALFORMED", limits)?;
-        let sources = parts.iter().map(|part| part.source.clone()).collect();
-        Ok(Self(Arc::new(Lazy::new(sources, options, format))))
+        let parts = parts.iter().map(|part| Part { transactions: None, ..Part::clone(part) }).collect();
+        Ok(Self(Arc::new(Lazy::new(parts, options, format))))
     }
 
     /// From the bytes of `to_bytes`.
@@ -206,7 +209,7 @@ impl Transactions {
             let bytes = PyBytes::new(py, &known.transactions.to_bytes());
             return Ok((make, (bytes,).into_pyobject(py)?.into_any()));
         }
-        let parts: Vec<Part> = lazy.sources.iter().cloned().map(Part::whole).collect();
+        let parts = lazy.parts.clone();
         let kwargs = PyDict::new(py);
         kwargs.set_item("format", &lazy.format)?;
         kwargs.set_item("check_crc", lazy.options.check_crc)?;
@@ -218,7 +221,7 @@ impl Transactions {
         let lazy = &self.0;
         let known = py.detach(|| lazy.known.lock().unwrap_or_else(PoisonError::into_inner).clone());
         match known {
-            None => format!("Transactions({} segments, not looked at)", lazy.sources.len()),
+            None => format!("Transactions({} segments, not looked at)", lazy.parts.len()),
             Some(known) => {
                 let it = &known.transactions;
                 let lso = it.unstable().map_or_else(|| "None".into(), |it| it.offset.to_string());
@@ -267,7 +270,7 @@ impl Own {
                     }
                 }
             }
-            Arc::new(Lazy::new(sources, options, ""))
+            Arc::new(Lazy::new(sources.into_iter().map(Part::whole).collect(), options, ""))
         };
         if let Whose::Bytes(_) = whose {
             // One use each: nothing to keep.

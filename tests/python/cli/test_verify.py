@@ -71,3 +71,16 @@ def test_digests(run: Run, logs: Path, damaged: Path) -> None:
     assert ran.status == 0
     assert [line.split()[1] for line in ran.lines] == ["orders-0", "pay-1"]
     assert run("diff", damaged).status == 1
+
+
+def test_no_record_is_never_a_pass(run: Run, tmp_path: Path) -> None:
+    """Bytes in which there is nothing to compare, or to draw: zeros, as a preallocated segment has."""
+    for name in ("a-0", "b-0"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / FIRST).write_bytes(bytes(5000))
+    one, other = tmp_path / "a-0", tmp_path / "b-0"
+    for given in (("verify", one), ("diff", one), ("diff", one, other), ("diff", "--json", one, other)):
+        ran = run(*given)
+        assert ran.status == 3 and ("no records" in ran.err or "0 records" in ran.out), given
+        assert "same" not in ran.out
+    assert run("report", "-o", tmp_path / "r.html", one).status == 3

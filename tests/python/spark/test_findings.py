@@ -12,7 +12,7 @@ from cli import segments
 from cli.segments import batch
 from magicbyte.spark import findings
 
-from lineage import TRUTH, forks
+from lineage import TRUTH, forks, write
 
 FIRST = "00000000000000000000.log"
 
@@ -92,3 +92,24 @@ def test_copies(spark: Any, tmp_path: Path) -> None:
     (copies[0] / "leader-epoch-checkpoint").unlink()
     with pytest.raises(Exception, match="orders-0 is there 3 times"):
         spark.read.format("magicbyte").load(paths).collect()
+
+
+def test_segments_that_overlap(spark: Any, tmp_path: Path) -> None:
+    path = write(tmp_path / "orders-0", (0, 0, "a", 10), (1, 10, "fork", 5))
+    later = write(tmp_path / "other" / "orders-0", (0, 5, "a", 5), (2, 10, "b", 7))
+    for file in later.glob("*5.*"):
+        (path / file.name).write_bytes(file.read_bytes())
+    (path / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n2 10\n")
+    truth = [*(f"a{at}" for at in range(10)), *(f"b{at}" for at in range(10, 17))]
+    for given in (str(path), f"{path}/*.log"):  # as a directory, and file by file
+        rows = spark.read.format("magicbyte").load(given).orderBy("offset").collect()
+        assert [row.value.decode() for row in rows] == truth
+    (path / "leader-epoch-checkpoint").unlink()
+    for given in (str(path), f"{path}/*.log"):
+        with pytest.raises(Exception, match="both hold offset 5"):
+            spark.read.format("magicbyte").load(given).collect()
+        first = spark.read.format("magicbyte").option("replicas", "first").load(given)
+        assert [row.value.decode()[:4] for row in first.orderBy("offset").collect()][10:] == ["fork"] * 5 + [
+            "b15",
+            "b16",
+        ]

@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -87,11 +88,14 @@ def test_the_old_or_the_new(source: Path, tmp_path: Path, name: str) -> None:
             target.mkdir()
             (target / FIRST).write_bytes(mb.encode([mb.ProducerRecord("", OLD)]))
 
-    before()
-    begun = time.monotonic()
-    with start(CALLS[name], given, target) as process:
-        assert process.wait(60) == 0
-    whole = time.monotonic() - begun
+    whole = float("inf")
+    for _ in range(1 if MOMENTS < 20 else 3):  # the quickest of three: moments behind its end prove little
+        before()
+        process = start(CALLS[name], given, target)
+        begun = time.monotonic()
+        with process:
+            assert process.wait(300) == 0
+        whole = min(whole, time.monotonic() - begun)
     made, input_was = content(target), fingerprint(source)
     assert made is not None
     before()
@@ -112,7 +116,7 @@ def test_the_old_or_the_new(source: Path, tmp_path: Path, name: str) -> None:
     print(f"{name}: {MOMENTS} kills within {whole:.2f} s: {ends}")
     assert ends["old"] > 0 or MOMENTS < 20
     with start(CALLS[name], given, target) as process:
-        assert process.wait(60) == 0
+        assert process.wait(300) == 0
     assert content(target) == made
 
 
@@ -138,7 +142,7 @@ def test_a_full_disk(source: Path, tmp_path: Path, name: str) -> None:
         target.write_bytes(OLD)
     was = content(target)
     command = [sys.executable, "-c", LIMITED.format(call=CALLS[name]), str(given), str(target)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 9, done.stderr
     assert content(target) == was
     assert [path.name for path in target.parent.iterdir()] == ([] if was is None else ["out"])
@@ -172,3 +176,24 @@ def test_a_directory_that_cannot_be_made(source: Path, tmp_path: Path) -> None:
             call()
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
     assert (tmp_path / "file").read_bytes() == OLD
+
+
+def test_a_pipe_and_a_link_stay_what_they_are(source: Path, tmp_path: Path) -> None:
+    """Nothing takes the place of a device or a pipe (for root, ``-o /dev/null`` would end badly), nor of a link."""
+    made = tmp_path / "made"
+    mb.convert_file(source / FIRST, made, "v1")
+    pipe, link, behind = tmp_path / "pipe", tmp_path / "link", tmp_path / "room" / "file"
+    os.mkfifo(pipe)
+    received: list[bytes] = []
+    reader = threading.Thread(target=lambda: received.append(pipe.read_bytes()))
+    reader.start()
+    mb.convert_file(source / FIRST, pipe, "v1")
+    reader.join()
+    assert received == [made.read_bytes()] and pipe.is_fifo()
+    behind.parent.mkdir()
+    link.symlink_to(behind)
+    for _ in range(2):  # what it leads to is not there, then it is
+        mb.convert_file(source / FIRST, link, "v1")
+        assert link.is_symlink() and behind.read_bytes() == made.read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "made", "pipe", "room"]
+    assert [path.name for path in behind.parent.iterdir()] == ["file"]

@@ -132,11 +132,7 @@ def _verify(
     wanted = {(part.topic, part.partition) for _, part in pairs}
     done = 0
     for source in opened.logs:
-        segments = [
-            (segment, part)
-            for segment, part in zip(source.log.segments, source.log.parts(), strict=True)
-            if (part.topic, part.partition) in wanted
-        ]
+        segments = [(segment, part) for segment, part in source.log.pairs() if (part.topic, part.partition) in wanted]
         reached: dict[str, int] = {}
 
         def told(segment: Segment, position: int, reached: dict[str, int] = reached, base: int = done) -> None:

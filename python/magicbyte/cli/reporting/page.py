@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import importlib.util
-import os
 import sys
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -20,6 +19,7 @@ from typing import Any
 
 import click
 
+from magicbyte._aside import written_aside
 from magicbyte.cli import problems
 from magicbyte.cli.output import escape
 
@@ -151,11 +151,6 @@ def put(html: str, output: str) -> None:
     if output == "-":
         sys.stdout.write(html)
         return
-    # Aside and renamed: a page that is open in a browser never stands there half.
-    target = Path(output)
-    aside = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        aside.write_text(html, encoding="utf-8")
-        aside.replace(target)
-    finally:
-        aside.unlink(missing_ok=True)
+    # A page that is open in a browser never stands there half.
+    with written_aside(output) as file:
+        file.write(html.encode())

@@ -95,7 +95,7 @@ fn survey(segments: &[(&Made, Option<&[AbortedTxn]>)]) -> (Transactions, Vec<&'s
     for (number, (made, index)) in segments.iter().enumerate() {
         let bytes: Option<Vec<u8>> = index.map(|txns| txns.iter().flat_map(AbortedTxn::encode).collect());
         let last = number + 1 == segments.len();
-        let of = SegmentOf { base_offset: None, end_offset: None, index: bytes.as_deref(), last };
+        let of = SegmentOf { index: bytes.as_deref(), last, ..SegmentOf::default() };
         let said = survey.segment(made.bytes.as_slice(), Options::default(), of).unwrap();
         odd.extend(said.map(|said| match said.error.flaw {
             crate::Flaw::TxnIndex(text) => text.trim_start_matches("transaction index: "),
@@ -294,6 +294,53 @@ fn overlapping_segments_leave_unknown() {
     let found = survey.finish();
     assert_eq!(found.state_at(7, 0), Committed);
     assert!(found.unstable().is_some());
+}
+
+#[test]
+fn a_control_batch_whose_key_says_nothing_leaves_unknown() {
+    let mut made = Made::default().data(7, 2);
+    let fields = BatchFields { producer_id: 7, transactional: true, control: true, ..BatchFields::default() };
+    for key in [&b"\0\0\0"[..], b""] {
+        let offset = made.next;
+        made.batch(&fields, &[offset], Some(key), &[0; 6]);
+        made.next += 1;
+    }
+    let found = of(&made.data(7, 1).commit(7).data(7, 1).commit(7));
+    assert_eq!(
+        [found.state_at(7, 0), found.state_at(7, 4), found.state_at(7, 6)],
+        [Unknown, Committed, Committed]
+    );
+}
+
+#[test]
+fn overlapping_segments_of_which_each_gives_a_part() {
+    // Offsets 0 to 6; then 3 to 8, of which 3 to 6 are not to count, the abort marker of another history among them.
+    let first = Made::default().data(7, 3).commit(7).data(7, 2).commit(7);
+    let second = Made::from(3).abort(8).data(7, 2).abort(7).data(9, 1).abort(9);
+    let index = |producer_id, at| AbortedTxn {
+        producer_id,
+        first_offset: at - 1,
+        last_offset: at,
+        last_stable_offset: at,
+    };
+    let bytes: Vec<u8> = [index(7, 6), index(9, 8)].iter().flat_map(AbortedTxn::encode).collect();
+    let mut survey = Survey::new();
+    let one = SegmentOf { base_offset: Some(0), to: Some(7), ..SegmentOf::default() };
+    let other = SegmentOf {
+        base_offset: Some(3),
+        index: Some(&bytes),
+        last: true,
+        from: Some(7),
+        ..SegmentOf::default()
+    };
+    assert_eq!(survey.segment(first.bytes.as_slice(), Options::default(), one).unwrap(), None);
+    assert_eq!(survey.segment(second.bytes.as_slice(), Options::default(), other).unwrap(), None);
+    let found = survey.finish();
+    assert_eq!(
+        [found.state_at(7, 0), found.state_at(7, 4), found.state_at(9, 7)],
+        [Committed, Committed, Aborted]
+    );
+    assert!(found.unstable().is_none());
 }
 
 #[test]

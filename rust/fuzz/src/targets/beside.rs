@@ -157,7 +157,7 @@ fn together(bytes: &[u8], base: i64) {
     verifier.end();
     verifier.finish();
     assert_eq!(verifier.ok() == Some(true), verifier.findings().errors() == 0 && verifier.records() > 0);
-    let of = SegmentOf { base_offset: Some(base), end_offset: None, index: Some(txns), last: true };
+    let of = SegmentOf { base_offset: Some(base), index: Some(txns), last: true, ..SegmentOf::default() };
     let mut survey = Survey::new();
     let odd = survey.segment(log, options, of).expect("no I/O");
     assert!(odd.is_none_or(|odd| odd.count > 0));
