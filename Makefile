@@ -18,7 +18,7 @@ QUICK  := not spark and not broker and not slow and not long
 SELECTED := not long
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check lint types format bench bench-python fuzz miri wheel clean bench-peers instructions build build-dev docs docs-serve package \
+.PHONY: help demo test test-all check lint types format bench bench-python fuzz miri coverage asan wheel clean bench-peers instructions build build-dev docs docs-serve package \
   try licences
 .DELETE_ON_ERROR:
 
@@ -90,6 +90,12 @@ FUZZ_SECONDS ?= 60
 fuzz: ## fuzz every target for FUZZ_SECONDS (needs cargo-fuzz; a nightly toolchain where there is one)
 	cd rust/fuzz && $(PYTHON) run.py --seconds $(FUZZ_SECONDS)
 
+coverage: ## line coverage of the core by its tests, a line a file (needs a nightly toolchain with the component llvm-tools)
+	rust/fuzz/coverage.sh
+
+asan: build-dev $(VENV)/.dev ## Python tests on an extension with AddressSanitizer, its C codecs too (needs a nightly toolchain)
+	rust/fuzz/asan.sh $(BIN)/python
+
 # Codecs written in C cannot run under Miri, and nothing that compresses can.
 MIRI ?= --skip codec::
 miri: ## the core's unit tests under Miri (needs a nightly toolchain with the component miri; slow: MIRI=filter)
@@ -101,7 +107,7 @@ test-all: export MAGICBYTE_KILLS := 50
 test-all: export MAGICBYTE_WHEEL := $(CURDIR)/dist
 # Every test; the empty expression deselects none.
 test-all: SELECTED :=
-test-all: lint wheel test fuzz ## lint, all tests and a round of fuzzing: what a release needs
+test-all: lint wheel test fuzz coverage ## lint, all tests, a round of fuzzing and what they cover: what a release needs
 
 # maturin builds the wheel of the unpacked sdist, which proves it; what both builds share is compiled once.
 wheel: export CARGO_TARGET_DIR := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
