@@ -71,6 +71,7 @@ bench: build $(VENV)/.dev ## MB/s of scan, columns, encoding on the files A-H, i
 	$(PIN) $(PYTEST) -q -o addopts= benches/python/test_benchmarks.py --benchmark-json=target/bench-pytest.json
 	$(BIN)/python benches/python/arrow.py
 	$(BIN)/python benches/python/spark.py
+	$(BIN)/python benches/python/spark_growth.py
 	$(BIN)/python benches/python/plot.py target/bench-growth.svg
 	$(BIN)/python benches/peers/run.py ABCDEFGH goals
 	$(BIN)/python benches/goals.py bench
