@@ -204,6 +204,8 @@ def refuse_target(source: str, target: str, overwrite: bool, *, stream: bool = F
                 f"{target}: {source} is a directory, and becomes one; this is the name of a segment file"
             )
     path = Path(target)
+    if stream and path.exists() and not path.is_file() and not path.is_dir():
+        return  # a device or a pipe takes what comes
     if overwrite or not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return
     raise click.UsageError(f"{target}: something stands there already; name another place, or say --overwrite")

@@ -194,3 +194,9 @@ def test_savings_of_nothing(run: Run, tmp_path: Path, damaged: Path) -> None:
     assert ran.status == 1 and "damaged" in ran.out
     (tmp_path / "one.log").write_bytes(batch([(b"k", b"v")]))
     assert json.loads(run("savings", tmp_path / "one.log", "--json").out)["totals"]["batches"] == 1
+
+
+def test_a_device_takes_what_comes(run: Run, logs: Path) -> None:
+    if not Path("/dev/null").is_char_device():
+        pytest.skip("no such device here")
+    assert run("convert", logs / "orders-0" / FIRST, "/dev/null", "--to", "v1").status == 0
