@@ -20,6 +20,7 @@ use crate::format::Dialect;
 use crate::frame::{Frame, LOOK, frame};
 use crate::head::Head;
 use crate::limits::Limits;
+use crate::prefetch::prefetch_head;
 
 /// What to do at damage; the words are Spark's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -234,7 +235,11 @@ impl Walker {
 
     fn accept(&self, entry: &Entry<'_>, window: &[u8], wanted: impl Fn(&Head) -> bool) -> Result<(), Flaw> {
         self.options.limits.batch(entry.head.size as u64)?;
-        if self.options.check_crc && wanted(&entry.head) { entry.check_crc_in(window) } else { Ok(()) }
+        if !wanted(&entry.head) {
+            prefetch_head(window, entry.head.size);
+            return Ok(());
+        }
+        if self.options.check_crc { entry.check_crc_in(window) } else { Ok(()) }
     }
 
     #[inline(never)]

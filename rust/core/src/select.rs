@@ -61,6 +61,13 @@ impl Selection {
         }
     }
 
+    /// Whether, by its header, each record of a batch is wanted. A header may lie.
+    #[must_use]
+    pub(crate) fn holds(&self, head: &Head) -> bool {
+        let first = head.count.is_some() && head.base_offset >= self.offsets.start;
+        first && head.last_offset < self.offsets.end && self.timestamps.is_none()
+    }
+
     /// Whether each record that an entry can hold is wanted, so that none need be asked.
     #[must_use]
     pub fn takes_all(&self) -> bool {

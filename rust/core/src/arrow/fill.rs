@@ -120,14 +120,7 @@ impl Builder {
         if self.wants_views() {
             self.sees_views(payload.bytes());
         }
-        let decoded = match self.way() {
-            Way::All if self.wants_views() => self.direct::<true, true, true>(payload, limits),
-            Way::Strings if self.wants_views() => self.direct::<true, false, true>(payload, limits),
-            Way::All => self.direct::<true, true, false>(payload, limits),
-            Way::Strings => self.direct::<true, false, false>(payload, limits),
-            Way::Numbers => self.direct::<false, false, false>(payload, limits),
-            Way::Gathered => self.gather(payload, limits),
-        };
+        let decoded = self.decode(entry, payload, limits);
         match decoded {
             Ok(_) => {
                 self.commit(&entry.head, payload.base_offset(), entry.position);
@@ -137,6 +130,33 @@ impl Builder {
                 self.rollback();
                 Err(error)
             }
+        }
+    }
+
+    /// Decodes the records that the selection has. A batch whose header says that it has them all is not asked record by
+    /// record, and believed only if the offsets that came agree.
+    fn decode(&mut self, entry: &Entry<'_>, payload: &Payload<'_>, limits: &Limits) -> Result<u32, Error> {
+        if !self.takes_all() && self.offsets.is_some() && self.selection().holds(&entry.head) {
+            self.set_takes_all(true);
+            let decoded = self.decode_by_way(payload, limits);
+            self.set_takes_all(false);
+            if self.selection_has_offsets() {
+                return decoded;
+            }
+            self.rollback();
+            self.begin(&entry.head);
+        }
+        self.decode_by_way(payload, limits)
+    }
+
+    fn decode_by_way(&mut self, payload: &Payload<'_>, limits: &Limits) -> Result<u32, Error> {
+        match self.way() {
+            Way::All if self.wants_views() => self.direct::<true, true, true>(payload, limits),
+            Way::Strings if self.wants_views() => self.direct::<true, false, true>(payload, limits),
+            Way::All => self.direct::<true, true, false>(payload, limits),
+            Way::Strings => self.direct::<true, false, false>(payload, limits),
+            Way::Numbers => self.direct::<false, false, false>(payload, limits),
+            Way::Gathered => self.gather(payload, limits),
         }
     }
 

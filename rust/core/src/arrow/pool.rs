@@ -22,6 +22,9 @@ pub(crate) struct Free {
 /// Bytes that a pool keeps at the most; what comes back beyond is freed.
 const KEEP: usize = 256 << 20;
 
+/// Looks at a lock that another thread has: some microseconds, where it needs a tenth of one.
+const TRIES: usize = 200;
+
 /// Element types that the pool has buffers of.
 pub(crate) trait Element: bytemuck::NoUninit + Send + Sync + 'static {
     fn list(free: &mut Free) -> &mut Vec<Vec<Self>>;
@@ -71,14 +74,18 @@ impl Pool {
         found
     }
 
-    /// What lies ready; `None` while another thread is at it. Nobody waits: in a forked process the thread that had the
-    /// lock is not there any more.
+    /// What lies ready; `None` while another thread is at it for longer than it should. Nobody waits without end: in a
+    /// forked process the thread that had the lock is not there any more. Not to wait at all costs more: fresh memory
+    /// here, and page faults, which stop both threads.
     fn free(&self) -> Option<MutexGuard<'_, Free>> {
-        match self.free.try_lock() {
-            Ok(free) => Some(free),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
+        for _ in 0..TRIES {
+            match self.free.try_lock() {
+                Ok(free) => return Some(free),
+                Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
+            }
         }
+        None
     }
 
     fn give<T: Element>(&self, buffer: Vec<T>) {

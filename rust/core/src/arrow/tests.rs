@@ -183,4 +183,17 @@ proptest! {
             prop_assert_eq!(rows, [&batches[0][..], &batches[2]].concat());
         }
     }
+
+    /// By its header all of a batch is wanted, by its records some: the records decide, and no row comes twice.
+    #[test]
+    fn a_header_that_hides_some_of_its_offsets(rows in vec(rows(), 20..60), views: bool, spark: bool) {
+        let mut batches = [rows];
+        let mut log = encode(&mut batches, Codec::None);
+        log[23..27].copy_from_slice(&4i32.to_be_bytes());
+        let crc = crate::checksum::Checksum::Crc32C.of(&log[21..]).to_be_bytes();
+        log[17..21].copy_from_slice(&crc);
+        let shape = Shape { flavor: Flavor { views, spark }, ..Shape::default() };
+        let selection = Selection { offsets: 0..10, ..Selection::default() };
+        prop_assert_eq!(&back(&read(&log, shape, selection, Mode::FailFast))[..], &batches[0][..10]);
+    }
 }

@@ -278,6 +278,17 @@ impl Builder {
         self.takes_all
     }
 
+    /// Whether records are taken without asking the selection.
+    pub(in crate::arrow) const fn set_takes_all(&mut self, takes_all: bool) {
+        self.takes_all = takes_all;
+    }
+
+    /// Whether the selection has the offsets of all rows of the batch that was begun.
+    pub(in crate::arrow) fn selection_has_offsets(&self) -> bool {
+        let rows = self.offsets.as_ref().and_then(|column| column.values.get(self.marks.rows..));
+        rows.is_some_and(|rows| rows.iter().all(|offset| self.selection.offsets.contains(offset)))
+    }
+
     pub(in crate::arrow) const fn wants_headers(&self) -> bool {
         self.headers.is_some() || self.raw_keys.is_some()
     }
