@@ -50,6 +50,10 @@ EXTRAS = {
     "import magicbyte.middleware.encryption": ("cryptography", "crypto"),
     "import magicbyte.middleware.tracing": ("opentelemetry", "otel"),
     "import magicbyte.middleware.claim_check": ("fsspec", "storage"),
+    "import magicbyte as mb; mb.decode_arrow(b'')": ("pyarrow", "arrow"),
+    "import magicbyte as mb; next(iter(mb.Log(mb.encode([mb.ProducerRecord('t', b'v')])).scan(['offset'])))":
+        ("pyarrow", "arrow"),
+    "import magicbyte as mb; mb.Log(b'').scan(['offset']).schema": ("pyarrow", "arrow"),
     "import magicbyte as mb; list(mb.encode_arrow(None))": ("pyarrow", "arrow"),
 }  # fmt: skip
 TELLER = """

@@ -152,6 +152,11 @@ fn capsule<'py>(
     PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(reader), c"arrow_array_stream")
 }
 
+/// The module pyarrow, or an error that names the extra that brings it.
+fn pyarrow(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    py.import("magicbyte._extras")?.call_method0("pyarrow")
+}
+
 /// Hands record batches that are ready over to pyarrow: its class `name`, by `from_stream` or by reading them all.
 fn to_pyarrow<'py>(
     py: Python<'py>,
@@ -160,8 +165,7 @@ fn to_pyarrow<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let reader = RecordBatchIterator::new(ready.into_iter().map(Ok), schema);
     let holder = Py::new(py, Holder(Mutex::new(Some(Box::new(reader)))))?;
-    let pyarrow = py.import("pyarrow")?;
-    pyarrow.getattr("RecordBatchReader")?.call_method1("from_stream", (holder,))
+    pyarrow(py)?.getattr("RecordBatchReader")?.call_method1("from_stream", (holder,))
 }
 
 /// Something with `__arrow_c_stream__`, once.
@@ -205,7 +209,7 @@ impl Scan {
     /// The schema, as pyarrow's.
     #[getter]
     fn schema<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        slf.py().import("pyarrow")?.call_method1("schema", (slf,))
+        pyarrow(slf.py())?.call_method1("schema", (slf,))
     }
 
     /// Reads everything into one `pyarrow.Table`.
