@@ -18,7 +18,7 @@ QUICK  := not spark and not broker and not slow and not long
 SELECTED := not long
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check lint types format bench bench-python fuzz miri coverage asan wheel clean bench-peers instructions build build-dev docs docs-serve package \
+.PHONY: help demo test test-all check lint types format bench bench-python bench-jobs fuzz miri coverage asan wheel clean bench-peers instructions build build-dev docs docs-serve package \
   try licences
 .DELETE_ON_ERROR:
 
@@ -82,6 +82,10 @@ bench-python: build $(VENV)/.dev ## records as Python objects beside aiokafka's 
 
 instructions: $(VENV)/.demo ## instructions a record of the decode loops, against the committed figures (needs valgrind)
 	$(BIN)/python benches/python/instructions.py
+
+bench-jobs: build $(VENV)/.dev ## 2 GB landed in Parquet beside Spark's Kafka source, 1 GB cleaned beside a broker's own cleaner (some minutes)
+	@ls target/bench-data/A-*.bin >/dev/null 2>&1 || $(BENCH) --bench table -- A scan
+	$(BIN)/python benches/python/jobs.py
 
 bench-peers: build $(VENV)/.dev ## magicbyte and other readers of Kafka records side by side (builds the peers first: many minutes)
 	$(BIN)/python -m pip install -q crc32c  # what kafka-python needs to be fair
