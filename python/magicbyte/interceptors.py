@@ -12,6 +12,7 @@ None is never an answer (a forgotten ``return`` would lose records); ``()`` drop
     rdd.mapPartitions(spark.decode_partition).mapPartitions(chain)    # in Spark
     for record in chain(mb.Log("orders-0").records()): ...            # over a log
     mb.encode_batches(chain.sending(records))                         # while one is written
+    mb.clean("orders-0", "cleaned/orders-0", chain=chain)             # at compaction time
 """
 
 from __future__ import annotations
