@@ -18,7 +18,7 @@ QUICK  := not spark and not broker and not slow and not long
 SELECTED := not long
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check lint types format bench bench-python bench-jobs fuzz miri coverage asan wheel clean bench-peers instructions build build-dev docs docs-serve package \
+.PHONY: help demo test test-all check lint types format bench bench-python bench-jobs fuzz miri coverage wheel clean bench-peers instructions build build-dev docs docs-serve package \
   try licences
 .DELETE_ON_ERROR:
 
@@ -97,9 +97,6 @@ fuzz: ## fuzz every target for FUZZ_SECONDS (needs cargo-fuzz; a nightly toolcha
 
 coverage: ## line coverage of the core by its tests, a line a file (needs a nightly toolchain with the component llvm-tools)
 	rust/fuzz/coverage.sh
-
-asan: build-dev $(VENV)/.dev ## Python tests on an extension with AddressSanitizer, its C codecs too (needs a nightly toolchain)
-	rust/fuzz/asan.sh $(BIN)/python
 
 # Codecs written in C cannot run under Miri, and nothing that compresses can.
 MIRI ?= --skip codec::

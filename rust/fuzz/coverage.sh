@@ -17,7 +17,7 @@ mapfile -t objects < <(sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' "$folder.jso
 "$tools/llvm-profdata" merge -sparse "$folder/profiles" -o "$folder/all.profdata"
 flags=("-instr-profile=$folder/all.profdata" "${objects[0]}")
 for object in "${objects[@]:1}"; do flags+=(-object "$object"); done
-"$tools/llvm-cov" report "${flags[@]}" --ignore-filename-regex='/(\.cargo|rustc|tests|fuzz)/|/tests\.rs$' |
+"$tools/llvm-cov" report "${flags[@]}" --ignore-filename-regex='/(\.cargo|\.rustup|rustc|tests|fuzz)/|/tests\.rs$' |
   awk 'NR == 1 || /^[a-z].*\.rs|^TOTAL/ { print $1, "lines", $8, "missed", $9, $10 }'
-"$tools/llvm-cov" show "${flags[@]}" --ignore-filename-regex='/(\.cargo|rustc|tests|fuzz)/|/tests\.rs$' >"$folder/lines.txt"
+"$tools/llvm-cov" show "${flags[@]}" --ignore-filename-regex='/(\.cargo|\.rustup|rustc|tests|fuzz)/|/tests\.rs$' >"$folder/lines.txt"
 echo "line by line: $folder/lines.txt"
