@@ -30,6 +30,8 @@ import magicbyte as mb
 from magicbyte.cleaning import Cleaning, clean
 from magicbyte.landing import Landing, land
 
+from processes import descendants
+
 HOME = Path(pyspark.__file__).parent
 PARTITIONS, RECORDS, KEYS = 4, 6000, 1000
 READY = 300.0
@@ -208,16 +210,6 @@ def packed(folder: Path) -> Path:
             made.mkdir(exist_ok=True)
             copy(there, made / there.name)
     return Path(shutil.make_archive(str(folder / "packed"), "zip", made))
-
-
-def descendants(pid: int) -> list[int]:
-    """Processes that one started, and that these did; what ends meanwhile is left out."""
-    found: list[int] = []
-    with contextlib.suppress(OSError):
-        for thread in Path(f"/proc/{pid}/task").iterdir():
-            for child in (thread / "children").read_text().split():
-                found += [int(child), *descendants(int(child))]
-    return found
 
 
 def wait_for(file: Path, text: str, process: subprocess.Popen[bytes]) -> None:
