@@ -8,6 +8,7 @@ use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::{ArrowError, SchemaRef};
 use magicbyte::arrow::{Builder, Columnar, Pool, Pulled, Shape};
 use pyo3::exceptions::PyRuntimeError;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
@@ -157,13 +158,11 @@ fn pyarrow(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     py.import("magicbyte._extras")?.call_method0("pyarrow")
 }
 
-/// Hands record batches that are ready over to pyarrow: its class `name`, by `from_stream` or by reading them all.
+/// Hands a reader over to pyarrow, as its own.
 fn to_pyarrow<'py>(
     py: Python<'py>,
-    schema: SchemaRef,
-    ready: Vec<RecordBatch>,
+    reader: impl RecordBatchReader + Send + 'static,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let reader = RecordBatchIterator::new(ready.into_iter().map(Ok), schema);
     let holder = Py::new(py, Holder(Mutex::new(Some(Box::new(reader)))))?;
     pyarrow(py)?.getattr("RecordBatchReader")?.call_method1("from_stream", (holder,))
 }
@@ -219,7 +218,8 @@ impl Scan {
         while let Some(batch) = detached(py, || stream.pull())?? {
             ready.push(batch);
         }
-        to_pyarrow(py, self.shape.schema(), ready)?.call_method0("read_all")
+        let ready = RecordBatchIterator::new(ready.into_iter().map(Ok), self.shape.schema());
+        to_pyarrow(py, ready)?.call_method0("read_all")
     }
 
     /// How many records there are, all of them read.
@@ -235,8 +235,11 @@ impl Scan {
 
     /// Iterates `pyarrow.RecordBatch`es.
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let ready = Ready { schema: self.shape.schema(), batch: Arc::default() };
+        let batch = Arc::clone(&ready.batch);
+        let reader = to_pyarrow(py, ready)?.unbind();
         // A generator is what `for` and early `break` are used to.
-        Ok(Py::new(py, Batches { stream: Mutex::new(self.stream()), schema: self.shape.schema() })?
+        Ok(Py::new(py, Batches { stream: Mutex::new(self.stream()), batch, reader })?
             .into_bound(py)
             .into_any())
     }
@@ -247,11 +250,33 @@ impl Scan {
     }
 }
 
-/// Iterates the record batches of a scan.
+/// A record batch on its way to pyarrow, which asks for it while it is detached from the interpreter. It is read before: nothing
+/// that may attach can run then, since PyO3 does not know that somebody else has detached the thread.
+struct Ready {
+    schema: SchemaRef,
+    batch: Arc<Mutex<Option<RecordBatch>>>,
+}
+
+impl Iterator for Ready {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.batch.lock().unwrap_or_else(PoisonError::into_inner).take().map(Ok)
+    }
+}
+
+impl RecordBatchReader for Ready {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+}
+
+/// Iterates the record batches of a scan, by way of one reader of pyarrow's, which takes the schema once.
 #[pyclass(frozen, module = "magicbyte._core")]
 struct Batches {
     stream: Mutex<Stream>,
-    schema: SchemaRef,
+    batch: Arc<Mutex<Option<RecordBatch>>>,
+    reader: Py<PyAny>,
 }
 
 #[pymethods]
@@ -265,7 +290,7 @@ impl Batches {
         let mut guard = self.stream.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
         let stream = &mut *guard;
         let Some(batch) = detached(py, || stream.pull())?? else { return Ok(None) };
-        let reader = to_pyarrow(py, Arc::clone(&self.schema), vec![batch])?;
-        reader.call_method0("read_next_batch").map(Some)
+        *self.batch.lock().unwrap_or_else(PoisonError::into_inner) = Some(batch);
+        self.reader.bind(py).call_method0(intern!(py, "read_next_batch")).map(Some)
     }
 }
