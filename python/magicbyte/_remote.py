@@ -89,7 +89,11 @@ def again(what: Callable[[], T], address: str) -> T:
             raise PermissionError(errno.EACCES, str(error) or os.strerror(errno.EACCES), address) from None
         except _FINAL:
             raise
-        except (OSError, EOFError, TimeoutError) as error:
+        except Exception as error:
+            # What the storage's own package raises (botocore's errors are no OSError) counts as lost, too; Python's own do not.
+            ours = type(error).__module__ == "builtins" and not isinstance(error, (OSError, EOFError))
+            if ours:
+                raise
             if tried == TRIES:
                 raise OSError(f"{address}: {str(error) or type(error).__name__} (tried {tried} times)") from error
         time.sleep(0.2 * 2 ** (tried - 1) * random.uniform(0.5, 1.5))

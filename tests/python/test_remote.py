@@ -201,3 +201,23 @@ def test_jobs_read_what_is_behind_an_address(memory: str, logs: Path, tmp_path: 
         with pytest.raises(ValueError, match="needs files of a disk"):
             job(memory, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_what_a_storage_raises_of_its_own_is_an_oserror_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_remote.time, "sleep", lambda seconds: None)
+    tried: list[Exception] = []
+
+    def fail(error: Exception) -> None:
+        tried.append(error)
+        raise error
+
+    class Unreachable(Exception):
+        """As botocore's errors are: none of the system's."""
+
+    with pytest.raises(OSError, match=r"s3://bucket/logs: no endpoint \(tried 4 times\)"):
+        _remote.again(lambda: fail(Unreachable("no endpoint")), "s3://bucket/logs")
+    assert len(tried) == _remote.TRIES
+    # A fault in the program is none of the storage, and tried once.
+    with pytest.raises(TypeError, match="ours"):
+        _remote.again(lambda: fail(TypeError("ours")), "s3://bucket/logs")
+    assert len(tried) == _remote.TRIES + 1
