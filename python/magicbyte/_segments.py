@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -53,6 +54,39 @@ def targets_of(log: Log, target: str | os.PathLike[str]) -> list[tuple[list[Segm
             raise ValueError(f"{directory} is the source, or lies in it, or holds it: the source is never written to")
         pairs.append((segments, directory))
     return pairs
+
+
+def by_partition(
+    log: Log,
+    target: str | os.PathLike[str],
+    work: Callable[[list[Segment], Path, Callable[[int], None]], None],
+    damaged: list[tuple[str, int, CorruptRecordError]],
+    *,
+    strict: bool,
+    progress: Callable[[int], object] | None,
+) -> float:
+    """Does ``work(segments, directory, told)`` for each partition, and gives the seconds that it took.
+
+    ``progress`` is told what ``told`` is told, added up. A damaged partition goes to ``damaged``; if ``strict``, it ends
+    the work with its error.
+    """
+    began = time.monotonic()
+    behind = 0
+
+    def told(count: int) -> None:
+        nonlocal behind
+        behind += count
+        if progress is not None:
+            progress(behind)
+
+    for segments, directory in targets_of(log, target):
+        try:
+            work(segments, directory, told)
+        except CorruptRecordError as error:
+            if strict:
+                raise
+            damaged.append((segments[0].topic, segments[0].partition, error))
+    return time.monotonic() - began
 
 
 def tasks_of(log: Log, target: str | os.PathLike[str]) -> list[tuple[int, tuple[list[Segment], str]]]:

@@ -14,6 +14,7 @@ from magicbyte import _core
 from magicbyte._layout import Segment
 from magicbyte._segments import (
     Written,
+    by_partition,
     bytes_of,
     copied,
     copy_beside,
@@ -22,7 +23,6 @@ from magicbyte._segments import (
     put_aside,
     retained,
     size_of,
-    targets_of,
 )
 from magicbyte.errors import CorruptRecordError
 
@@ -170,28 +170,15 @@ def clean(
 
     log = source if isinstance(source, Log) else Log(source, format=format, limits=limits)
     cleaning = _timed(cleaning or Cleaning())
-    began = time.monotonic()
     done = Cleaned()
-    behind = 0
 
-    def told(count: int) -> None:
-        nonlocal behind
-        behind += count
-        if progress is not None:
-            progress(behind)
+    def one(segments: list[Segment], directory: Path, told: Callable[[int], None]) -> None:
+        partition = clean_partition(
+            segments, directory, cleaning, format=log.format, limits=limits, chain=chain, progress=told
+        )
+        done.partitions.append(partition)
 
-    for segments, directory in targets_of(log, target):
-        try:
-            done.partitions.append(
-                clean_partition(
-                    segments, directory, cleaning, format=log.format, limits=limits, chain=chain, progress=told
-                )
-            )
-        except CorruptRecordError as error:
-            if strict:
-                raise
-            done.uncleanable.append((segments[0].topic, segments[0].partition, error))
-    done.seconds = time.monotonic() - began
+    done.seconds = by_partition(log, target, one, done.uncleanable, strict=strict, progress=progress)
     return done
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from magicbyte import _core
 from magicbyte._layout import Segment
-from magicbyte._segments import Written, bytes_of, copy_beside, in_order, put, put_aside, retained, targets_of
+from magicbyte._segments import Written, by_partition, bytes_of, copy_beside, in_order, put, put_aside, retained
 from magicbyte.errors import CorruptRecordError
 
 if TYPE_CHECKING:
@@ -149,24 +149,12 @@ def _each(
     from magicbyte.log import Log
 
     log = source if isinstance(source, Log) else Log(source, format=format, limits=limits)
-    began = time.monotonic()
     done = Rewritten()
-    behind = 0
 
-    def told(count: int) -> None:
-        nonlocal behind
-        behind += count
-        if progress is not None:
-            progress(behind)
+    def one(segments: list[Segment], directory: Path, told: Callable[[int], None]) -> None:
+        done.add(rewrite_partition(segments, directory, what, format=log.format, limits=limits, progress=told))
 
-    for segments, directory in targets_of(log, target):
-        try:
-            done.add(rewrite_partition(segments, directory, what, format=log.format, limits=limits, progress=told))
-        except CorruptRecordError as error:
-            if strict:
-                raise
-            done.unreadable.append((segments[0].topic, segments[0].partition, error))
-    done.seconds = time.monotonic() - began
+    done.seconds = by_partition(log, target, one, done.unreadable, strict=strict, progress=progress)
     return done
 
 

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from magicbyte.cli import problems
-from magicbyte.cli.options import dialect, files, sources
+from magicbyte.cli.options import dialect, files, one_log
 from magicbyte.cli.output import escape, human_bytes, table, to_json
 from magicbyte.cli.progress import Progress
-from magicbyte.errors import CorruptRecordError
 
 if TYPE_CHECKING:
     from magicbyte.log import Log
@@ -58,16 +57,8 @@ def command(
         if not page.drawable(plot, "--plot"):
             return problems.USAGE
     try:
-        with sources((source,), format) as opened:
-            one = opened.the_one()
-            if one is None:
-                return opened.nothing("no segments")
-            rows = _rows(one.log, by, groups, spark_master)
-    except ImportError as error:
-        raise click.UsageError(str(error)) from None
-    except CorruptRecordError as error:
-        problems.damage(error.path or source, error, "magicbyte recover makes a sound copy")
-        return problems.DEFECTS
+        with one_log(source, format) as log:
+            rows = _rows(log, by, groups, spark_master)
     except ValueError as error:
         problems.complain(str(error))
         return problems.USAGE

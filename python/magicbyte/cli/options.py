@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.exceptions import Exit
 
 from magicbyte import _conditions
 from magicbyte._names import FORMATS as FORMATS
-from magicbyte.cli.problems import NOTHING, complain
+from magicbyte.cli.problems import DEFECTS, NOTHING, complain, damage
+from magicbyte.errors import CorruptRecordError
 from magicbyte.replicas import RULES
 
 if TYPE_CHECKING:
@@ -277,6 +279,25 @@ def sources(
                 opened.no_logs.append((path, error.strerror or str(error)))
         _settle([source.log for source in opened.logs], each=each, as_stored=as_stored)
         yield opened
+
+
+@contextmanager
+def one_log(source: str, format: str) -> Iterator[Log]:
+    """The one log that ``source`` leads to, to be read as a whole.
+
+    The command ends here, with what is said of it, where there is none, where it is damaged, or where an extra is lacking.
+    """
+    try:
+        with sources((source,), format) as opened:
+            one = opened.the_one()
+            if one is None:
+                raise Exit(opened.nothing("no segments"))
+            yield one.log
+    except ImportError as error:
+        raise click.UsageError(str(error)) from None
+    except CorruptRecordError as error:
+        damage(error.path or source, error, "magicbyte recover makes a sound copy")
+        raise Exit(DEFECTS) from None
 
 
 def _settle(logs: list[Log], *, each: bool, as_stored: bool) -> None:

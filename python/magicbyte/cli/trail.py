@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from magicbyte.cli import problems
-from magicbyte.cli.options import dialect, files, sources
+from magicbyte.cli.options import dialect, files, one_log
 from magicbyte.cli.output import counted, escape, table, to_json
 from magicbyte.cli.progress import Progress
-from magicbyte.errors import CorruptRecordError
 
 if TYPE_CHECKING:
     from magicbyte.log import Log
@@ -62,17 +61,8 @@ def command(
 
         if not page.drawable(plot, "--plot"):
             return problems.USAGE
-    try:
-        with sources((source,), format) as opened:
-            one = opened.the_one()
-            if one is None:
-                return opened.nothing("no segments")
-            found = _found(one.log, header, groups, spark_master)
-    except ImportError as error:
-        raise click.UsageError(str(error)) from None
-    except CorruptRecordError as error:
-        problems.damage(error.path or source, error, "magicbyte recover makes a sound copy")
-        return problems.DEFECTS
+    with one_log(source, format) as log:
+        found = _found(log, header, groups, spark_master)
     if plot is not None and found.trails:
         from magicbyte.cli.reporting import page, usage
 
