@@ -61,11 +61,12 @@ impl Selection {
         }
     }
 
-    /// Whether, by its header, each record of a batch is wanted. A header may lie.
+    /// Whether, by its header, each record of a batch is wanted. A header may lie, and does not know of record headers.
     #[must_use]
     pub(crate) fn holds(&self, head: &Head) -> bool {
         let first = head.count.is_some() && head.base_offset >= self.offsets.start;
-        first && head.last_offset < self.offsets.end && self.timestamps.is_none()
+        let unconditional = self.timestamps.is_none() && self.headers.is_empty();
+        unconditional && first && head.last_offset < self.offsets.end
     }
 
     /// Whether each record that an entry can hold is wanted, so that none need be asked.
