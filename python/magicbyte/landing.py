@@ -20,7 +20,7 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from itertools import groupby
@@ -31,6 +31,7 @@ from urllib.parse import quote
 from magicbyte._aside import flush_directory, written_aside
 from magicbyte._extras import extra
 from magicbyte._layout import absolute
+from magicbyte._tasks import Run, one_by_one
 from magicbyte.log import Log, Stretch
 
 if TYPE_CHECKING:
@@ -103,8 +104,6 @@ class Task:
 
 Outcome = tuple[int, str, list[str]]
 """How many records, where below the run's directory the files are, their names."""
-Run = Callable[[Sequence[tuple[int, Task]], Callable[[Task], Outcome]], list[Outcome]]
-"""Does the work on each task (its bytes stand before it), wherever, and gives the results back."""
 
 
 def land(
@@ -113,7 +112,7 @@ def land(
     landing: Landing | None = None,
     *,
     progress: Callable[[int], object] | None = None,
-    run: Run | None = None,
+    run: Run[Task, Outcome] | None = None,
 ) -> Landed:
     """Lands what is new in a log since the last run. Columns are those of Spark's Kafka source; ``topic`` and ``date`` (of the
     record's timestamp, in UTC) are in the directories' names.
@@ -151,7 +150,7 @@ def land(
         aside = root / STATE / "tmp" / uuid.uuid4().hex
         work = _Work(str(aside), landing)
         try:
-            results = (run or _here(progress))(tasks, work)
+            results = run(tasks, work) if run is not None else one_by_one(tasks, work, progress)
             done = Landed(sum(rows for rows, _, _ in results), sum(size for size, _ in tasks))
             places = {name: str(Path(attempt, name)) for _, attempt, names in results for name in names}
             done.files = sorted(places)
@@ -164,19 +163,6 @@ def land(
             shutil.rmtree(aside, ignore_errors=True)
     done.seconds = time.monotonic() - began
     return done
-
-
-def _here(progress: Callable[[int], object] | None) -> Run:
-    def run(tasks: Sequence[tuple[int, Task]], work: Callable[[Task], Outcome]) -> list[Outcome]:
-        results, behind = [], 0
-        for size, task in tasks:
-            results.append(work(task))
-            behind += size
-            if progress is not None:
-                progress(behind)
-        return results
-
-    return run
 
 
 # What is to be read

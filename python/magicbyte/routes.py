@@ -18,9 +18,9 @@ from magicbyte.usage import by_stretch
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from magicbyte._tasks import Run
     from magicbyte.log import Source
     from magicbyte.middleware.trail import Hop
-    from magicbyte.usage import Run
 
 __all__ = ["Leg", "Routes", "routes"]
 
@@ -158,7 +158,7 @@ def routes(
     groups: int = 10_000,
     format: str = "kafka",
     progress: Callable[[int], object] | None = None,
-    run: Run[Routes] | None = None,
+    run: Run[Stretch, Routes] | None = None,
 ) -> Routes:
     """The routes of all records of a log. ``groups`` bounds the legs of each task and of all; ``progress`` is told the bytes
     read; ``run`` does the work elsewhere: ``magicbyte.spark.usage``.

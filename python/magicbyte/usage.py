@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from magicbyte._extras import extra
 from magicbyte._layout import absolute
+from magicbyte._tasks import Run, one_by_one
 from magicbyte.log import Log, Stretch
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ __all__ = ["chargeback"]
 TASK_BYTES = 256 << 20
 Rows = list[dict[str, Any]]
 R = TypeVar("R")
-Run = Callable[[Sequence[tuple[int, Stretch]], Callable[[Stretch], R]], list[R]]
-"""Does the work on each stretch (its bytes stand before it), wherever, and gives the results back in order."""
 COLUMNS = ("key", "value", "topic", "headers")
 
 
@@ -30,7 +29,7 @@ def chargeback(
     groups: int = 10_000,
     format: str = "kafka",
     progress: Callable[[int], object] | None = None,
-    run: Run[Rows] | None = None,
+    run: Run[Stretch, Rows] | None = None,
 ) -> ChargeBack:
     """Who uses how much of a log, by headers of these names and ``topic``; ``.table()`` of the result has the rows.
 
@@ -55,7 +54,7 @@ def chargeback(
 
 
 def by_stretch(
-    log: Log, work: Callable[[Stretch], R], progress: Callable[[int], object] | None, run: Run[R] | None
+    log: Log, work: Callable[[Stretch], R], progress: Callable[[int], object] | None, run: Run[Stretch, R] | None
 ) -> list[R]:
     """``work`` on each stretch of a log, cut between batches; the results in the order of the log."""
     sizes = {segment.path: segment.size for segment in log.segments}
@@ -63,15 +62,7 @@ def by_stretch(
     for stretch in log.stretches(target_bytes=TASK_BYTES):
         end = sizes[stretch.path] if stretch.end is None else stretch.end
         tasks.append((max(end - stretch.start, 0), stretch._replace(path=absolute(stretch.path))))
-    if run is not None:
-        return run(tasks, work)
-    results, behind = [], 0
-    for size, stretch in tasks:
-        results.append(work(stretch))
-        behind += size
-        if progress is not None:
-            progress(behind)
-    return results
+    return run(tasks, work) if run is not None else one_by_one(tasks, work, progress)
 
 
 @dataclass(frozen=True)

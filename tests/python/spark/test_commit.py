@@ -10,14 +10,9 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from dying import JOB, dies_at
 from magicbyte.spark import commit, sweep
 from magicbyte.spark.commit import Move
-
-JOB = "0123abcd"
-
-
-class Died(BaseException):
-    """The process ends here: nothing of it cleans up."""
 
 
 def made(root: Path) -> list[Move]:
@@ -82,21 +77,8 @@ def test_an_error_on_the_way_takes_all_back(tmp_path: Path, monkeypatch: pytest.
 def test_who_comes_next_settles_what_a_dead_process_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int, stream: tuple[str, int] | None
 ) -> None:
-    moves, done = made(tmp_path), []
-    forward, back, forget = Move.forward, Move.back, commit._forget
-
-    def dies(self: Move, root: Path) -> None:
-        if len(done) == at:
-            raise Died
-        done.append(self)
-        forward(self, root)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Move, "forward", dies)
-        patch.setattr(Move, "back", lambda self, root: None)
-        patch.setattr(commit, "_forget", lambda *given: (_ for _ in ()).throw(Died))
-        with commit.locked(tmp_path), pytest.raises(Died):
-            commit.carry_out(tmp_path, JOB, moves, stream)
+    back, forget = Move.back, commit._forget
+    dies_at(at, tmp_path, made(tmp_path), stream, monkeypatch)
     assert (tmp_path / commit.JOURNAL).exists()
     assert (Move.back, commit._forget) == (back, forget)
     sweep(tmp_path)

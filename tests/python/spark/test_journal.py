@@ -11,15 +11,10 @@ import pytest
 pytest.importorskip("pyspark")
 
 import magicbyte as mb
+from dying import JOB, dies_at
 from magicbyte import _journal, _layout
 from magicbyte.spark import commit, sweep
 from magicbyte.spark.commit import Move
-
-JOB = "0123abcd"
-
-
-class Died(BaseException):
-    """The process ends here: nothing of it cleans up."""
 
 
 def segment(directory: Path, base: int, text: str, count: int = 3) -> Path:
@@ -61,24 +56,6 @@ def values(source: Path) -> dict[int, list[bytes | None]]:
 OLD, NEW = [b"old0", b"old1", b"old2"], [b"new0", b"new1", b"new2"]
 BEFORE = {1: OLD, 2: OLD, 3: OLD}
 AFTER = {0: NEW, 1: NEW, 2: OLD + NEW, 3: OLD + NEW}
-
-
-def dies_at(at: int, root: Path, moves: list[Move], stream: tuple[str, int] | None, patch: pytest.MonkeyPatch) -> None:
-    done: list[Move] = []
-    forward = Move.forward
-
-    def dies(self: Move, root: Path) -> None:
-        if len(done) == at:
-            raise Died
-        done.append(self)
-        forward(self, root)
-
-    with patch.context() as own:
-        own.setattr(Move, "forward", dies)
-        own.setattr(Move, "back", lambda self, root: None)
-        own.setattr(commit, "_forget", lambda *given: (_ for _ in ()).throw(Died))
-        with commit.locked(root), pytest.raises(Died):
-            commit.carry_out(root, JOB, moves, stream)
 
 
 @pytest.mark.parametrize("stream", [None, ("query", 7)])
