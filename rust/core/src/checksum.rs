@@ -1,6 +1,6 @@
 //! The two checksums of Kafka's formats, computed with SIMD by crc-fast.
 
-use crate::prefetch::prefetch;
+use crate::prefetch::{missing, prefetch};
 
 /// Which CRC an entry carries. Both cover everything from a fixed field to the end of the entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,33 +27,31 @@ impl Checksum {
     #[inline]
     pub(crate) fn of_first(self, length: usize, bytes: &[u8]) -> u32 {
         let covered = bytes.get(..length).unwrap_or_default();
-        if length < 2 * PIECE {
-            prefetch(beyond(bytes, 0, length));
+        let missing = missing(length, bytes);
+        if length < 2 * PIECE || missing.len() < PIECE {
+            prefetch(missing);
             return self.of(covered);
         }
         let mut digest = crc_fast::Digest::new(match self {
             Self::Crc32 => crc_fast::CrcAlgorithm::Crc32IsoHdlc,
             Self::Crc32C => crc_fast::CrcAlgorithm::Crc32Iscsi,
         });
-        for (number, piece) in covered.chunks(PIECE).enumerate() {
-            prefetch(beyond(bytes, number * PIECE, piece.len()));
+        // As many pieces as there are rounds of prefetching.
+        let rounds = missing.len().div_ceil(PIECE);
+        let mut rest = missing.chunks(PIECE);
+        for piece in covered.chunks(length.div_ceil(rounds).next_multiple_of(FOLD)) {
+            prefetch(rest.next().unwrap_or_default());
             digest.update(piece);
         }
+        rest.for_each(prefetch);
         digest.finalize() as u32
     }
 }
 
-/// What is checked between two rounds of prefetching, and how far ahead those look: measured on Zen 5, where 1 KiB
-/// and 4 KiB, or 4 KiB ahead, are slower.
+/// What is fetched in a round of prefetching: measured on Zen 5, where 1 KiB and 4 KiB are slower.
 const PIECE: usize = 2048;
-const AHEAD: usize = 8192;
-
-/// `length` bytes that stand a little behind `at`, as far as there are any.
-#[inline(always)]
-fn beyond(bytes: &[u8], at: usize, length: usize) -> &[u8] {
-    let rest = bytes.get(at + AHEAD..).unwrap_or_default();
-    rest.get(..length).unwrap_or(rest)
-}
+/// What crc-fast folds at a time; pieces that leave a rest cost a tenth.
+const FOLD: usize = 256;
 
 #[cfg(test)]
 mod tests {

@@ -59,6 +59,10 @@ pub trait Sink<'a> {
     /// The record that came last is not sound after all: forget it.
     fn discard(&mut self) {}
 
+    /// Whether [`Sink::run`] does anything.
+    #[doc(hidden)]
+    const RUNS: bool = false;
+
     /// Decodes records of v2 by itself, up to `count` of those at the front of `records`, as far as they are sound and
     /// of the usual kind. Returns how many that were, and their bytes; the decoder goes on behind them.
     #[doc(hidden)]

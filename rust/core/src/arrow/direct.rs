@@ -259,6 +259,8 @@ impl<'b, 'a, const STRINGS: bool, const HEADERS: bool, const VIEWS: bool>
 impl<'a, const STRINGS: bool, const HEADERS: bool, const VIEWS: bool> Sink<'a>
     for Direct<'_, 'a, STRINGS, HEADERS, VIEWS>
 {
+    const RUNS: bool = true;
+
     #[inline]
     fn record(&mut self, record: &Record<'a>) -> bool {
         if !self.takes_all

@@ -9,11 +9,13 @@
 //! ```
 
 use crate::bytes::Reader;
+use crate::codec::Codec;
 use crate::error::Flaw;
 use crate::format::Format;
 use crate::head::Head;
 use crate::header::{Header, HeaderLayout, Headers, nullable};
 use crate::limits::Limits;
+use crate::prefetch::Follower;
 use crate::record::{Record, Sink};
 use crate::varint::{read_uvarint, read_varint, read_varlong};
 
@@ -59,6 +61,10 @@ fn run<'a, S: Sink<'a>, const V2: bool>(
     }
     let mut input = Reader::new(records);
     let mut done = 0;
+    // A sink that takes records itself has the next batch fetched itself, too.
+    let stored = head.codec_id() == Codec::None.id();
+    let followed = !S::RUNS && Follower::pays(records, count as u32, stored);
+    let follower = Follower::new(records, followed);
     while done < count as u32 {
         if V2 {
             let (ran, size) = sink.run(head, limits, input.rest(), count as u32 - done);
@@ -68,6 +74,7 @@ fn run<'a, S: Sink<'a>, const V2: bool>(
                 break;
             }
         }
+        let before = records.len() - input.remaining();
         if input.is_empty() {
             return (done, cut.or(Some(Flaw::TooFewRecords { count, found: done })));
         }
@@ -76,6 +83,12 @@ fn run<'a, S: Sink<'a>, const V2: bool>(
             return (done, if input_is_cut(&flaw) { cut.or(Some(flaw)) } else { Some(flaw) });
         }
         done += 1;
+        if !S::RUNS {
+            follower.passed(before, records.len() - input.remaining());
+        }
+    }
+    if followed {
+        follower.finish(records.len() - input.remaining());
     }
     let count_done = count as u32;
     if !input.is_empty() {

@@ -7,11 +7,15 @@
 use super::{LONG, PIECE, Pen, Pens, RECORD, Tip, Tips};
 use crate::arrow::builder::Origin;
 use crate::arrow::cells::INLINE;
+use crate::codec::Codec;
 use crate::head::Head;
 use crate::limits::Limits;
+use crate::prefetch::Follower;
 
 /// A record's numbers may reach this far behind its end before that is seen, and a move `PIECE` further.
 const BEHIND: usize = PIECE + 16;
+/// Average length of records up to which the next batch is fetched meanwhile: copies of longer ones leave memory no time.
+const LONGEST: usize = 512;
 
 /// See [`crate::record::Sink::run`].
 #[inline]
@@ -23,12 +27,32 @@ pub(super) fn run<const STRINGS: bool, const HEADERS: bool, const VIEWS: bool>(
     records: &[u8],
     count: u32,
 ) -> (u32, usize) {
+    let short = records.len() <= LONGEST.saturating_mul(count as usize);
+    if short && Follower::pays(records, count, head.codec_id() == Codec::None.id()) {
+        best::<STRINGS, HEADERS, VIEWS, true>(pens, tips, head, limits, records, count)
+    } else {
+        best::<STRINGS, HEADERS, VIEWS, false>(pens, tips, head, limits, records, count)
+    }
+}
+
+/// `FOLLOWED` says that the next batch is fetched meanwhile.
+#[inline]
+fn best<const STRINGS: bool, const HEADERS: bool, const VIEWS: bool, const FOLLOWED: bool>(
+    pens: &Pens,
+    tips: &mut Tips,
+    head: &Head,
+    limits: &Limits,
+    records: &[u8],
+    count: u32,
+) -> (u32, usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("bmi2") {
         // SAFETY: the processor has both.
-        return unsafe { wide::<STRINGS, HEADERS, VIEWS>(pens, tips, head, limits, records, count) };
+        return unsafe {
+            wide::<STRINGS, HEADERS, VIEWS, FOLLOWED>(pens, tips, head, limits, records, count)
+        };
     }
-    any::<STRINGS, HEADERS, VIEWS>(pens, tips, head, limits, records, count)
+    any::<STRINGS, HEADERS, VIEWS, FOLLOWED>(pens, tips, head, limits, records, count)
 }
 
 /// Moves of 32 bytes are one here.
@@ -37,7 +61,7 @@ pub(super) fn run<const STRINGS: bool, const HEADERS: bool, const VIEWS: bool>(
 /// The processor must have AVX2 and BMI2.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[target_feature(enable = "avx2,bmi2")]
-unsafe fn wide<const STRINGS: bool, const HEADERS: bool, const VIEWS: bool>(
+unsafe fn wide<const STRINGS: bool, const HEADERS: bool, const VIEWS: bool, const FOLLOWED: bool>(
     pens: &Pens,
     tips: &mut Tips,
     head: &Head,
@@ -45,11 +69,11 @@ unsafe fn wide<const STRINGS: bool, const HEADERS: bool, const VIEWS: bool>(
     records: &[u8],
     count: u32,
 ) -> (u32, usize) {
-    any::<STRINGS, HEADERS, VIEWS>(pens, tips, head, limits, records, count)
+    any::<STRINGS, HEADERS, VIEWS, FOLLOWED>(pens, tips, head, limits, records, count)
 }
 
 #[inline(always)]
-fn any<const STRINGS: bool, const HEADERS: bool, const VIEWS: bool>(
+fn any<const STRINGS: bool, const HEADERS: bool, const VIEWS: bool, const FOLLOWED: bool>(
     pens: &Pens,
     tips: &mut Tips,
     head: &Head,
@@ -60,12 +84,19 @@ fn any<const STRINGS: bool, const HEADERS: bool, const VIEWS: bool>(
     let (pens, mut own) = (*pens, *tips);
     let longest = usize::try_from(limits.record).unwrap_or(usize::MAX);
     let (mut done, mut at) = (0, 0);
+    let follower = Follower::new(records, FOLLOWED);
     while done < count && records.len() - at >= BEHIND {
         // SAFETY: `at` is within `records`, and so are `BEHIND` bytes more.
         let next = unsafe { one::<STRINGS, HEADERS, VIEWS>(&pens, own, head, limits, longest, records, at) };
         let Some((end, tips)) = next else { break };
+        if FOLLOWED {
+            follower.passed(at, end);
+        }
         (at, own) = (end, tips);
         done += 1;
+    }
+    if FOLLOWED {
+        follower.finish(at);
     }
     *tips = own;
     (done, at)
