@@ -25,6 +25,8 @@ fn cases<'a>(spec: Spec, file: &'a Buffer) -> Vec<Case<'a>> {
     cases.push(Case::new(name("scan"), size, sums, move || reader.scan(file, true)));
     let mut reader = Reader::default();
     cases.push(Case::new(name("scan, no CRC"), size, sums, move || reader.scan(file, false)));
+    let mut reader = Reader::default();
+    cases.push(Case::new(name("scan, strings copied"), size, sums, move || reader.copy(file)));
     let batches = checksums(file);
     cases.push(Case::new(name("CRC alone"), size, batches, move || checksums(file)));
     if compressed {
