@@ -9,8 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from places import DATA, REPOSITORY, shared_directory
+
+# No test may depend on how fast the machine is: Hypothesis would else fail one that takes over 200 ms an example, or whose
+# examples take long to make.
+settings.register_profile("magicbyte", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("magicbyte")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -10,6 +10,8 @@ from places import REPOSITORY
 PAGE = REPOSITORY / "docs" / "faults.md"
 TESTS = REPOSITORY / "tests" / "python"
 NAMED = re.compile(r"`([\w/]+\.py)((?:::\w+)+)`")
+#: Further tests of the same file, of which only the end is said.
+ENDS = re.compile(r"`…(\w+)`")
 
 
 def defined(path: str) -> set[str]:
@@ -32,3 +34,8 @@ def test_every_test_in_the_table_exists() -> None:
         for path, names in named:
             assert (TESTS / path).is_file(), row
             assert names.removeprefix("::") in defined(path), row
+        last = defined(named[-1][0])
+        for end in ENDS.findall(row):
+            assert any(name.endswith(end) for name in last), f"{end}: {row}"
+        # Nothing else in a row looks like a test and is not looked for.
+        assert len(named) + len(ENDS.findall(row)) == len(re.findall(r"`[^`]*(?:::|…)[^`]*`", row.split("|")[-2])), row
