@@ -147,8 +147,12 @@ def last_indexed(segment: Segment, format: str) -> int:
 
 
 def cuts(segment: Segment, start: int, end: int, target: int, format: str) -> list[int]:
-    """Positions between ``start`` and ``end`` where entries begin, for pieces of about ``target`` bytes."""
-    pieces = -(-(end - start) // max(target, 1))
+    """Positions between ``start`` and ``end`` where entries begin, for pieces of about ``target`` bytes.
+
+    A tenth more than ``target`` is one piece still, as in Hadoop's splits: a task costs more than it would save.
+    """
+    target = max(target, 1)
+    pieces = -(-(end - start - target // 10) // target)
     if pieces < 2:
         return []
     goals = [start + (end - start) * piece // pieces for piece in range(1, pieces)]

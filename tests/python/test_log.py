@@ -275,6 +275,19 @@ def test_pieces_make_up_the_whole(copy: Path, index: str, target: int) -> None:
         assert len(parts) == 6
 
 
+def test_a_tenth_too_much_is_no_piece_of_its_own(logs: Path) -> None:
+    [segment] = mb.Log(logs / "orders-0").segments
+    for target, pieces in (
+        (segment.size, 1),
+        (segment.size * 10 // 11 + 1, 1),
+        (segment.size * 5 // 6, 2),
+        (segment.size // 4, 4),
+        (segment.size * 40 // 163, 4),
+        (segment.size * 5 // 21, 5),
+    ):
+        assert len(mb.Log(segment.path).split(target)) == pieces, target
+
+
 def test_pieces_of_mixed_old_formats(logs: Path) -> None:
     """v0, v1 and v2 in one segment, without a usable index."""
     [segment] = mb.Log(logs / "orders-0").segments

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 from magicbyte.log import Stretch
 
-from . import columns, findings, offsets, paths, sink_options
+from . import columns, findings, offsets, paths, sink_options, worker
 from .filters import Range, Wanted, wanted
 from .options import Options, parse
 from .pack import Pack, Piece, packed
@@ -71,7 +71,7 @@ class DataSource(datasource.DataSource):
         gives these as rows, in place of records: ``path topic partition position kind size message``.
     How to read:
         ``format``, ``mode``, ``checkCrc``, ``limits.record``, ``limits.batch``, ``limits.decompressed``,
-        ``limits.headers``, ``maxPartitionBytes`` (128m: larger segments are cut between batches, smaller
+        ``limits.headers``, ``maxPartitionBytes`` (128m: segments larger by over a tenth are cut between batches, smaller
         ones share a task, where opening a file counts as 1m), ``minPartitions`` (tasks, about so many or more: what
         is large is cut smaller, to 64k at least).
 
@@ -237,6 +237,7 @@ class Reader(datasource.DataSourceReader):
     def _open(self, partition: Pack) -> CoreReader:
         from magicbyte import _core
 
+        worker.settle()
         paths.reach(self._settings)
         times = self._wanted.timestamps
         return _core.Reader(
