@@ -69,10 +69,15 @@ impl Selection {
         unconditional && first && head.last_offset < self.offsets.end
     }
 
+    /// Whether entries may lie outside of the ranges.
+    pub(crate) fn is_ranged(&self) -> bool {
+        self.timestamps.is_some() || self.offsets != (i64::MIN..i64::MAX)
+    }
+
     /// Whether each record that an entry can hold is wanted, so that none need be asked.
     #[must_use]
     pub fn takes_all(&self) -> bool {
-        self.timestamps.is_none() && self.offsets == (i64::MIN..i64::MAX) && self.headers.is_empty()
+        !self.is_ranged() && self.headers.is_empty()
     }
 
     /// Whether a record is wanted, by offset and effective timestamp.

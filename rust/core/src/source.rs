@@ -117,6 +117,12 @@ impl<S: Source> Entries<S> {
         Ok(Some(head))
     }
 
+    /// Passes over the entries that are not `wanted`, as a seek would: see [`Entries::next_head`].
+    pub fn pass_over(&mut self, wanted: impl Fn(&Head) -> bool) -> io::Result<()> {
+        while self.next_head(&wanted)?.is_some() {}
+        Ok(())
+    }
+
     /// The bytes from `position` on: `need` of them, or all that are left.
     fn ahead(&mut self, position: u64, need: u64) -> io::Result<&[u8]> {
         let place = |source: &S| {

@@ -116,8 +116,12 @@ impl Columnar {
             if self.builder.is_full() {
                 return Ok(Pulled::Full);
             }
-            let position = entries.position();
             let selection = self.builder.selection();
+            // A judge wants to see all of them.
+            if self.judge.is_none() && selection.is_ranged() {
+                entries.pass_over(|head| selection.overlaps(head))?;
+            }
+            let position = entries.position();
             match entries.next_where(|head| selection.overlaps(head))? {
                 Next::End => return Ok(Pulled::End),
                 Next::Damage(damage) => {

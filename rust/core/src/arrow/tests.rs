@@ -197,3 +197,28 @@ proptest! {
         prop_assert_eq!(&back(&read(&log, shape, selection, Mode::FailFast))[..], &batches[0][..10]);
     }
 }
+
+/// Batches outside of the range are passed over by their headers; a hole and a torn tail between them are still told.
+#[test]
+fn damage_between_what_is_passed_over() {
+    let row = Row { offset: 0, timestamp: 7, key: None, value: Some(vec![1; 50]), headers: Vec::new() };
+    let mut batches: Vec<Vec<Row>> = (0..4).map(|_| vec![row.clone(); 10]).collect();
+    let whole = encode(&mut batches, Codec::None);
+    let size = whole.len() / 4;
+    let hole = vec![0xee; 100];
+    let log = [&whole[..size], &hole, &whole[size..], &whole[..size - 1]].concat();
+    for (range, rows) in [(20..30, 20..30), (5..15, 5..15), (100..200, 0..0), (i64::MIN..i64::MAX, 0..40)] {
+        let selection = Selection { offsets: range, ..Selection::default() };
+        let mut builder = Builder::new(Shape::default(), selection, Pool::new());
+        builder.set_partition("t", 3);
+        let mut columnar = Columnar::new(builder, Limits::default(), Mode::DropMalformed);
+        let options = Options { mode: Mode::DropMalformed, ..Options::default() };
+        let mut entries = Entries::new(&log[..], options, 0);
+        assert_eq!(columnar.pull(&mut entries).expect("bytes in hand"), Pulled::End);
+        let found: Vec<_> = columnar.found.iter().map(|damage| damage.range.clone()).collect();
+        let (at, end) = (size as u64, log.len() as u64);
+        assert_eq!(found, [at..at + 100, end - (at - 1)..end]);
+        let taken: Vec<_> = columnar.take().expect("columns").into_iter().collect();
+        assert_eq!(back(&taken), batches.concat()[rows]);
+    }
+}
