@@ -1,10 +1,10 @@
 //! Records straight into their columns, through pointers, in the one pass that decodes them.
 //!
 //! Memory is asked for once a batch, not once a string: a *budget* says how many bytes of records the columns have
-//! room for, each record and header pays from it before it is written, and only a budget that is spent leads to the
-//! vectors. Short strings are copied in moves of constant size that may write too much, which the next string
-//! overwrites. Records of v2 of the usual kind are parsed here, too (`run.rs`). Against rows that are gathered first,
-//! as `fill.rs` does for views and rarer columns, columns of A and B are half as fast again.
+//! room for, what is written is paid from it before (usual records of v2 together, others one by one), and only a budget
+//! that is spent leads to the vectors. Short strings are copied in moves of constant size that may write too much, which
+//! the next string overwrites. Records of v2 of the usual kind are parsed here, too (`run.rs`). Against rows that are
+//! gathered first, as `fill.rs` does for views and rarer columns, columns of A and B are half as fast again.
 
 #![allow(unsafe_code, reason = "columns are written half as fast again without a check for each string")]
 

@@ -82,103 +82,95 @@ fn any<const STRINGS: bool, const HEADERS: bool, const VIEWS: bool, const FOLLOW
     count: u32,
 ) -> (u32, usize) {
     let (pens, mut own) = (*pens, *tips);
-    let longest = usize::try_from(limits.record).unwrap_or(usize::MAX);
-    let (mut done, mut at) = (0, 0);
+    // One look at the budget for all: they cost no more than three times their bytes, see `RECORD`.
+    let is_paid = records.len().saturating_add(RECORD.saturating_mul(count as usize)) <= own.budget;
+    let paid = if is_paid { records.len() } else { records.len().min(own.budget / 3) };
+    let Some(room) = paid.checked_sub(BEHIND).filter(|_| paid as u64 <= limits.record) else { return (0, 0) };
     let follower = Follower::new(records, FOLLOWED);
-    while done < count && records.len() - at >= BEHIND {
-        // SAFETY: `at` is within `records`, and so are `BEHIND` bytes more.
-        let next = unsafe { one::<STRINGS, HEADERS, VIEWS>(&pens, own, head, limits, longest, records, at) };
+    let from = records.as_ptr();
+    // The last place where a record may begin, and the last one's end.
+    let last = from.wrapping_add(room);
+    let (mut done, mut at) = (0, from);
+    while done < count {
+        // SAFETY: there are `BEHIND` bytes from `at` on: at first by the lines above, then because each record sees to it.
+        // All records together cost no more than the budget.
+        let next = unsafe { one::<STRINGS, HEADERS, VIEWS>(&pens, own, head, limits, at, last) };
         let Some((end, tips)) = next else { break };
         if FOLLOWED {
-            follower.passed(at, end);
+            follower.passed(at as usize - from as usize, end as usize - from as usize);
         }
         (at, own) = (end, tips);
         done += 1;
     }
+    let size = at as usize - from as usize;
     if FOLLOWED {
-        follower.finish(at);
+        follower.finish(size);
     }
+    own.budget -= size + RECORD * done as usize;
     *tips = own;
-    (done, at)
+    (done, size)
 }
 
 /// The record at `at`: where it ends, and how far the columns are then.
 ///
 /// # Safety
-/// `records` must have `BEHIND` bytes from `at` on.
+/// `BEHIND` bytes must be readable from `last` on, where `at` is at the most, and the columns must have room for a record
+/// of all bytes up to there.
 #[inline(always)]
 unsafe fn one<const STRINGS: bool, const HEADERS: bool, const VIEWS: bool>(
     pens: &Pens,
     mut tips: Tips,
     head: &Head,
     limits: &Limits,
-    longest: usize,
-    records: &[u8],
-    mut at: usize,
-) -> Option<(usize, Tips)> {
-    let from = records.as_ptr();
+    mut at: *const u8,
+    last: *const u8,
+) -> Option<(*const u8, Tips)> {
     // SAFETY: `at` is at most 16 bytes behind `end` where a number is read: one byte of attributes and five numbers of
     // at most three. Each string brings it back to `end` at the most. The batch has `BEHIND` bytes behind `end`. All
     // strings together are no longer than the record, and there are no more than half as many headers as it has
-    // bytes: what it pays is room for them in each column.
+    // bytes: what the caller paid is room for them in each column.
     unsafe {
-        let length = number(from, &mut at)?;
-        let (negative, length) = (length & 1 == 1, length >> 1);
-        let end = at + length;
-        let cost = RECORD + length;
-        if negative || end + BEHIND > records.len() || cost > tips.budget || length > longest {
+        let length = number(&mut at)?;
+        let end = at.wrapping_add(length >> 1);
+        if length & 1 == 1 || end > last {
             return None;
         }
-        tips.budget -= cost;
         // Attributes say nothing.
-        at += 1;
+        at = at.wrapping_add(1);
         let row = tips.row;
-        let timestamp = head.base_timestamp.wrapping_add(unzigzag(number(from, &mut at)?));
+        let timestamp = head.base_timestamp.wrapping_add(unzigzag(number(&mut at)?));
         pens.timestamps.wrapping_add(row).write(timestamp);
-        let offset = head.base_offset.wrapping_add(unzigzag(number(from, &mut at)?));
+        let offset = head.base_offset.wrapping_add(unzigzag(number(&mut at)?));
         pens.offsets.wrapping_add(row).write(offset);
-        string::<STRINGS, VIEWS>(&pens.key, (row, pens.row), &mut tips.key, from, &mut at, end, pens.origin)?;
-        string::<STRINGS, VIEWS>(
-            &pens.value,
-            (row, pens.row),
-            &mut tips.value,
-            from,
-            &mut at,
-            end,
-            pens.origin,
-        )?;
+        string::<STRINGS, VIEWS>(&pens.key, (row, pens.row), &mut tips.key, &mut at, end, pens.origin)?;
+        string::<STRINGS, VIEWS>(&pens.value, (row, pens.row), &mut tips.value, &mut at, end, pens.origin)?;
         if HEADERS {
             pens.list_ends.wrapping_add(row).write(tips.header as i32);
         }
-        let count = number(from, &mut at)?;
+        let count = number(&mut at)?;
         if count > 0 {
-            if count & 1 == 1 || at + (count >> 1) > end || limits.headers(count >> 1).is_err() {
+            if count & 1 == 1 || at.wrapping_add(count >> 1) > end || limits.headers(count >> 1).is_err() {
                 return None;
             }
             for _ in 0..count >> 1 {
-                let length = number(from, &mut at)?;
-                if length & 1 == 1 || at + (length >> 1) > end {
+                let length = number(&mut at)?;
+                if length & 1 == 1 || at.wrapping_add(length >> 1) > end {
                     return None;
                 }
                 let length = length >> 1;
                 if HEADERS && VIEWS {
-                    pens.header_key.view(tips.header, view(pens.origin, from.wrapping_add(at), length));
+                    pens.header_key.view(tips.header, view(pens.origin, at, length));
                 } else if HEADERS {
-                    copy(
-                        from.wrapping_add(at),
-                        pens.header_key.data.wrapping_add(tips.header_key.filled),
-                        length,
-                    );
+                    copy(at, pens.header_key.data.wrapping_add(tips.header_key.filled), length);
                     tips.header_key.filled += length;
                     pens.header_key.end(tips.header, tips.header_key.filled);
                 }
-                at += length;
+                at = at.wrapping_add(length);
                 let place = (tips.header, pens.header);
                 string::<HEADERS, VIEWS>(
                     &pens.header_value,
                     place,
                     &mut tips.header_value,
-                    from,
                     &mut at,
                     end,
                     pens.origin,
@@ -200,14 +192,13 @@ unsafe fn string<const WANTED: bool, const VIEWS: bool>(
     pen: &Pen,
     rows: (usize, usize),
     tip: &mut Tip,
-    from: *const u8,
-    at: &mut usize,
-    end: usize,
+    at: &mut *const u8,
+    end: *const u8,
     origin: Origin,
 ) -> Option<()> {
     // SAFETY: the caller's; the string ends before `end`.
     unsafe {
-        let length = number(from, at)?;
+        let length = number(at)?;
         if length & 1 == 1 {
             if WANTED {
                 pen.null::<VIEWS>(rows.0, rows.1, tip);
@@ -215,17 +206,17 @@ unsafe fn string<const WANTED: bool, const VIEWS: bool>(
             return Some(());
         }
         let length = length >> 1;
-        if *at + length > end {
+        if at.wrapping_add(length) > end {
             return None;
         }
         if WANTED && VIEWS {
-            pen.view(rows.0, view(origin, from.wrapping_add(*at), length));
+            pen.view(rows.0, view(origin, *at, length));
         } else if WANTED {
-            copy(from.wrapping_add(*at), pen.data.wrapping_add(tip.filled), length);
+            copy(*at, pen.data.wrapping_add(tip.filled), length);
             tip.filled += length;
             pen.end(rows.0, tip.filled);
         }
-        *at += length;
+        *at = at.wrapping_add(length);
         Some(())
     }
 }
@@ -252,9 +243,9 @@ unsafe fn view(origin: Origin, from: *const u8, length: usize) -> u128 {
 /// # Safety
 /// Three bytes must be readable at `at`.
 #[inline(always)]
-unsafe fn number(from: *const u8, at: &mut usize) -> Option<usize> {
+unsafe fn number(at: &mut *const u8) -> Option<usize> {
     // SAFETY: the caller's.
-    let byte = |n: usize| usize::from(unsafe { from.wrapping_add(*at + n).read() });
+    let byte = |n: usize| usize::from(unsafe { at.wrapping_add(n).read() });
     let (bytes, value) = match byte(0) {
         first @ ..0x80 => (1, first),
         first => match byte(1) {
@@ -265,7 +256,7 @@ unsafe fn number(from: *const u8, at: &mut usize) -> Option<usize> {
             },
         },
     };
-    *at += bytes;
+    *at = at.wrapping_add(bytes);
     Some(value)
 }
 
