@@ -21,7 +21,7 @@ ORDER = [
     ["message_set", "batch"],
     ["entry", "encode"],
     ["frame", "select"],
-    ["log"],
+    ["log", "places"],
     ["source"],
     ["segment", "convert", "clean", "arrow", "detect", "request", "transactions", "verify", "digest", "recover"],
 ]

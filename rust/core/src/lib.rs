@@ -23,6 +23,7 @@ pub mod limits;
 pub mod log;
 pub mod message_set;
 pub mod new_record;
+pub mod places;
 mod prefetch;
 pub mod record;
 pub mod request;

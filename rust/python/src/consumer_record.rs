@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use magicbyte::places::{Place, Span};
 use magicbyte::{Control as CoreControl, NewRecord};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -12,7 +13,7 @@ use crate::attributes::Hot;
 use crate::headers::{Headers, Raw};
 use crate::new_batch::{Part, with_headers};
 use crate::quick::{Fields, Quick};
-use crate::slots::{Shared, Slot, Span, alone};
+use crate::slots::{Shared, alone};
 
 /// What a control record says (KIP-98 and later): `type` is Kafka's name for it, `type_id` its number.
 #[pyclass(frozen, eq, module = "magicbyte")]
@@ -121,7 +122,7 @@ impl ConsumerRecord {
     fn part(
         &self,
         py: Python<'_>,
-        stored: impl FnOnce(&Slot) -> Span,
+        stored: impl FnOnce(&Place) -> Span,
         own: impl FnOnce(&Own) -> &Option<Py<PyAny>>,
     ) -> Option<Py<PyAny>> {
         match &self.origin {

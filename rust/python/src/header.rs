@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use magicbyte::Header as CoreHeader;
 use magicbyte::header::key_text;
+use magicbyte::places::Span;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -15,7 +16,7 @@ use crate::header_iterator::HeaderPair;
 use crate::keys::Keys;
 use crate::part::bytes_of;
 use crate::quick::{Fields, Loop, Quick};
-use crate::slots::{Shared, Span};
+use crate::slots::Shared;
 
 /// A record header (KIP-82): `key` is text and never None; `value` is bytes or None, which is not the same as empty.
 ///

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use magicbyte::bytes::Reader;
+use magicbyte::places::{Place, Span};
 use magicbyte::{Header as CoreHeader, HeaderLayout};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -11,7 +12,7 @@ use pyo3::sync::PyOnceLock;
 use crate::header::{Header, packed, quick_key, unpacked};
 use crate::headers::Raw;
 use crate::quick::{Quick, Steps};
-use crate::slots::{Shared, Slot, Span, alone};
+use crate::slots::{Shared, alone};
 
 /// Where a part ends. A block is below 2 GiB.
 const fn end(span: Span) -> u32 {
@@ -36,7 +37,7 @@ pub(crate) struct HeaderIterator {
 impl HeaderIterator {
     /// The one that is kept, if nobody is in a loop with it, over the headers of another record.
     #[inline(always)]
-    pub(crate) fn again(py: Python<'_>, slot: &Slot, kept: &PyOnceLock<Py<Self>>) -> Option<Py<Self>> {
+    pub(crate) fn again(py: Python<'_>, slot: &Place, kept: &PyOnceLock<Py<Self>>) -> Option<Py<Self>> {
         let it = kept.get(py)?;
         if !alone(it, py) || it.get().layout != slot.layout {
             return None;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use magicbyte::encode_error::MAX_HEADER_KEY;
+use magicbyte::places::Place;
 use magicbyte::{Header as CoreHeader, HeaderLayout, Headers as CoreHeaders};
 use pyo3::prelude::*;
 use pyo3::sync::{MutexExt, PyOnceLock};
@@ -17,7 +18,7 @@ use crate::header_iterator::HeaderIterator;
 use crate::keys::Keys;
 use crate::part::bytes_of;
 use crate::quick::{Loop, Quick};
-use crate::slots::{Shared, Slot, alone};
+use crate::slots::{Shared, alone};
 
 /// A record of a batch, whose headers nobody has changed yet.
 pub(crate) struct Raw {
@@ -34,12 +35,12 @@ impl Clone for Raw {
 
 impl Raw {
     #[inline]
-    pub(crate) fn slot(&self) -> &Slot {
+    pub(crate) fn slot(&self) -> &Place {
         &self.shared.slots[self.at.load(Ordering::Relaxed) as usize]
     }
 
     #[inline(always)]
-    pub(crate) fn slot_of(&self) -> Option<&Slot> {
+    pub(crate) fn slot_of(&self) -> Option<&Place> {
         self.shared.slots.get(self.at.load(Ordering::Relaxed) as usize)
     }
 

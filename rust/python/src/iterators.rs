@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use magicbyte::places::Place;
 use magicbyte::{Damage, Decompressor, Entries, Head, Judge, Mode, Next, Ruling};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
@@ -17,7 +18,7 @@ use crate::held::Held;
 use crate::keys::Keys;
 use crate::quick::{Quick, Steps};
 use crate::reader::Plan;
-use crate::slots::{Shared, Slot, open};
+use crate::slots::{Shared, open};
 
 /// Walks the parts of a plan, one after the other.
 pub(crate) struct Walk {
@@ -201,7 +202,7 @@ impl BatchIterator {
 struct Records {
     walk: Walk,
     decompressor: Decompressor,
-    slots: Vec<Slot>,
+    slots: Vec<Place>,
     pending: Option<Failure>,
     topic: Option<(usize, Py<PyString>)>,
     keys: Arc<Keys>,

@@ -4,3 +4,4 @@ pub mod control;
 pub(crate) mod decode;
 pub(crate) mod encode;
 pub mod layout;
+pub(crate) mod usual;
