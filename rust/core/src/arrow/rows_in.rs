@@ -396,3 +396,6 @@ fn narrow<T: TryFrom<i64>>(column: &'static str, value: Option<i64>, none: T) ->
         Some(value) => T::try_from(value).map_err(|_| RowFlaw::Range(column, value)),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -417,3 +417,7 @@ impl<'a> Sink<'a> for Count {
 
     fn header(&mut self, _key: &'a [u8], _value: Option<&'a [u8]>) {}
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)] // A test may panic.
+mod tests;

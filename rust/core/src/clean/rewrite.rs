@@ -193,3 +193,7 @@ impl<'b, 'v: 'b, F: FnMut(&Record<'_>) -> Verdict<'v>> Sink<'b> for Sorted<'_, '
 
     fn header(&mut self, _key: &'b [u8], _value: Option<&'b [u8]>) {}
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)] // A test may panic.
+mod tests;
