@@ -34,8 +34,10 @@ mod steps;
 mod transactions;
 mod verify;
 
+// It needs no GIL: what threads share never changes or has a lock (`DESIGN.md`, "Shared and locked"). That is PyO3's
+// default, and said here so that it stays a promise.
 /// Kafka records as bytes.
-#[pyo3::pymodule]
+#[pyo3::pymodule(gil_used = false)]
 mod _core {
     #[pymodule_export]
     use crate::batch::{Record, RecordBatch};

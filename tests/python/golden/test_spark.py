@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import magicbyte as mb
+
 from golden import compare, damage
 from golden.corpus import Damaged, Record, damaged, whole
 
 COLUMNS = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"]
 MORE_COLUMNS = [*COLUMNS, "timestampMs", "sequence", "batchPosition"]
+#: What a row of damage says: kind, bytes, position, words.
+TOLD = re.compile(r"(\w+): (\d+) bytes at (\d+): (.+)", re.DOTALL)
 
 
 def directory(tmp_path: Path, cases: list[Any]) -> dict[tuple[str, int], list[Any]]:
@@ -93,25 +98,62 @@ def wrapped(value: int) -> int:
     return (value + 2**63) % 2**64 - 2**63
 
 
-def test_every_damaged_file(source: Any, tmp_path: Path, count: Any) -> None:
+def compare_told(case: Damaged, rows: list[dict[str, Any]]) -> None:
+    """The rows of damage: text, place and size are right, `verify` names the same, and the first is where Kafka's reading ends."""
+    data = case.path.read_bytes()
+    named = {(defect.position, defect.kind) for defect in mb.Log(case.path).verify().defects}
+    sound, begins = damage.sound(case), []
+    for row in rows:
+        told = TOLD.fullmatch(row["_corrupt_record"])
+        assert told, row["_corrupt_record"]
+        kind, size, position = told[1], int(told[2]), int(told[3])
+        assert row["batchPosition"] == position
+        assert 0 < size <= len(data) - position, told[0]
+        assert (position, kind) in named, f"{told[0]}; verify: {sorted(named)}"
+        assert not any(position <= at < position + size for at in sound), f"{told[0]}, but Kafka reads a batch there"
+        others = set(row) - {"topic", "partition", "batchPosition", "_corrupt_record"}
+        assert all(row[column] is None for column in others), row
+        begins.append(position)
+    assert begins == sorted(set(begins))
+    kafka = damage.file_outcome(case.memory).error
+    if not begins:
+        assert kafka is None or damage.PASSES in damage.allowances(case.name), f"Kafka: an error at {kafka}"
+    elif kafka is None:  # a false length, at which Kafka waits for more bytes
+        assert begins[0] == case.memory["consumed"]
+    else:
+        assert begins[0] == kafka
+
+
+def test_every_damaged_file(source: Any, tmp_path: Path, count: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """In PERMISSIVE mode: the records outside the damage, and a row for each damage."""
     files = directory(tmp_path, fewest(damaged()))
     frame = (
         source.read.format("magicbyte")
-        .option("columns", ",".join(MORE_COLUMNS))
-        .option("mode", "DROPMALFORMED")
+        .option("columns", ",".join([*MORE_COLUMNS, "_corrupt_record"]))
+        .option("mode", "PERMISSIVE")
         .load(str(tmp_path))
     )
     got = by_partition(frame.toArrow())
-    wrong = {}
+    wrong, records, told = {}, 0, 0
     for partition, [case] in files.items():
         assert isinstance(case, Damaged)
         table = got.pop(partition, None)
-        rows = [] if table is None else zip(table.column("batchPosition").to_pylist(), compare.rows(table), strict=True)
+        rows, broken = [], []
+        if table is not None:
+            is_record = table.column("_corrupt_record").is_null()
+            kept = table.filter(is_record).drop_columns(["_corrupt_record"])
+            rows = list(zip(kept.column("batchPosition").to_pylist(), compare.rows(kept), strict=True))
+            broken = table.filter(table.column("_corrupt_record").is_valid()).to_pylist()
+        records, told = records + len(rows), told + len(broken)
         try:
             damage.compare_columns(case, rows)
+            compare_told(case, broken)
         except AssertionError as error:
             wrong[case.name] = str(error)
         else:
             count("spark", case.name)
     assert not got
     assert not wrong, "\n".join(f"{name}: {difference}" for name, difference in wrong.items())
+    assert told > len(files) // 2
+    with capsys.disabled():
+        print(f"\ngolden/damaged in Spark: {len(files)} files, {records} records, {told} rows of damage")

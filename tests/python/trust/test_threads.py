@@ -5,7 +5,9 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
+import sysconfig
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -16,6 +18,8 @@ from typing import Any
 import pytest
 
 import magicbyte as mb
+
+from places import REPOSITORY
 
 FIRST = "00000000000000000000.log"
 THREADS = 8
@@ -184,3 +188,23 @@ def test_forked_after_use(path: Path) -> None:
             if child.is_alive():
                 os.kill(child.pid or 0, signal.SIGKILL)
     assert [record.offset for record in half] == list(range(1000, COUNT))
+
+
+IMPORTED = """
+import sys, warnings
+warnings.simplefilter("error", RuntimeWarning)  # an extension that needs the GIL brings it back, and this says so
+import magicbyte as mb, magicbyte._core
+assert not sys._is_gil_enabled()
+assert [record.value for record in mb.decode(mb.encode([mb.ProducerRecord("", b"v")]))] == [b"v"]
+assert not sys._is_gil_enabled()
+"""
+
+
+def test_the_extension_needs_no_gil() -> None:
+    """A free-threaded interpreter stays one; elsewhere, that the module is declared so: only such an interpreter looks at it."""
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHON_GIL"}
+        done = subprocess.run([sys.executable, "-c", IMPORTED], env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    declared = (REPOSITORY / "rust" / "python" / "src" / "lib.rs").read_text()
+    assert "#[pyo3::pymodule(gil_used = false)]\nmod _core {" in declared
