@@ -18,7 +18,7 @@ QUICK  := not spark and not broker and not slow and not long
 SELECTED := not long
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check lint types format bench bench-python bench-jobs fuzz miri coverage wheel clean bench-peers instructions build build-dev docs docs-serve package \
+.PHONY: help demo test test-all check lint types format bench bench-python bench-jobs fuzz miri asan coverage wheel clean bench-peers instructions build build-dev docs docs-serve package \
   try licences
 .DELETE_ON_ERROR:
 
@@ -103,13 +103,16 @@ MIRI ?= --skip codec::
 miri: ## the core's unit tests under Miri (needs a nightly toolchain with the component miri; slow: MIRI=filter)
 	MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=2 $(CARGO) +nightly miri test -p magicbyte --lib --features arrow -- $(MIRI)
 
+asan: $(VENV)/.dev ## Python tests on an extension built with AddressSanitizer, C codecs included (needs a nightly toolchain and gcc)
+	rust/fuzz/asan.sh $(BIN)/python
+
 # The longer forms of some tests.
 test-all: export MAGICBYTE_KILLS := 50
 # What a cluster's workers get is the wheel that users get.
 test-all: export MAGICBYTE_WHEEL := $(CURDIR)/dist
 # Every test; the empty expression deselects none.
 test-all: SELECTED :=
-test-all: lint wheel test fuzz coverage ## lint, all tests, a round of fuzzing and what they cover: what a release needs
+test-all: lint wheel test fuzz asan coverage ## lint, all tests, a round of fuzzing, the sanitizer, what is covered: what a release needs
 
 # maturin builds the wheel of the unpacked sdist, which proves it; what both builds share is compiled once.
 wheel: export CARGO_TARGET_DIR := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
