@@ -14,8 +14,6 @@ use crate::prefetch::Follower;
 
 /// A record's numbers may reach this far behind its end before that is seen, and a move `PIECE` further.
 const BEHIND: usize = PIECE + 16;
-/// Average length of records up to which the next batch is fetched meanwhile: copies of longer ones leave memory no time.
-const LONGEST: usize = 512;
 
 /// See [`crate::record::Sink::run`].
 #[inline]
@@ -27,8 +25,7 @@ pub(super) fn run<const STRINGS: bool, const HEADERS: bool, const VIEWS: bool>(
     records: &[u8],
     count: u32,
 ) -> (u32, usize) {
-    let short = records.len() <= LONGEST.saturating_mul(count as usize);
-    if short && Follower::pays(records, count, head.codec_id() == Codec::None.id()) {
+    if Follower::pays(records, count, head.codec_id() == Codec::None.id()) {
         best::<STRINGS, HEADERS, VIEWS, true>(pens, tips, head, limits, records, count)
     } else {
         best::<STRINGS, HEADERS, VIEWS, false>(pens, tips, head, limits, records, count)
