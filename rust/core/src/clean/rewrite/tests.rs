@@ -6,6 +6,11 @@ use crate::head::TimestampType;
 use crate::header::Header;
 use crate::log::{Log, Options};
 
+/// The codec, but none under Miri, which runs no C.
+const fn or_none_in_miri(codec: Codec) -> Codec {
+    if cfg!(miri) { Codec::None } else { codec }
+}
+
 /// Offsets 5, 7 and 9 of a batch that begins at 3 and ends at 12, each with a header.
 fn batch(format: Format, fields: BatchFields) -> Vec<u8> {
     let header = [Header { key: b"h", value: Some(b"1") }];
@@ -97,7 +102,7 @@ fn what_stays_whole_is_copied() {
 fn some_records_go_and_the_offsets_of_all_stay() {
     let drop = |offset| if offset == 9 { Verdict::Drop } else { Verdict::Keep };
     let value = || Some(b"a value".to_vec());
-    for codec in [Codec::None, Codec::Lz4] {
+    for codec in [Codec::None, or_none_in_miri(Codec::Lz4)] {
         let log = batch(Format::V2, BatchFields { codec, ..producer() });
         let (out, done) = written(&log, Format::V2, false, drop);
         let (records, heads) = shown(&out, Format::V2);
@@ -110,7 +115,7 @@ fn some_records_go_and_the_offsets_of_all_stay() {
         assert_eq!(done, expected);
     }
     // A compressed message set is one entry, others are one each.
-    for (codec, batches) in [(Codec::Gzip, 1), (Codec::None, 3)] {
+    for (codec, batches) in [(Codec::Gzip, 1), (Codec::None, 3)].into_iter().skip(usize::from(cfg!(miri))) {
         let log = batch(Format::V1, BatchFields { codec, ..BatchFields::default() });
         let (out, done) = written(&log, Format::V1, false, drop);
         let (records, _) = shown(&out, Format::V1);
@@ -160,9 +165,9 @@ fn of_a_batch_without_records_the_header_stays_where_somebody_needs_it() {
         (Format::V2, producer(), false, 1),
         (Format::V2, plain(), false, 0),
         (Format::V2, plain(), true, 1),
-        (Format::V3, BatchFields { codec: Codec::Zstd, ..plain() }, true, 1),
+        (Format::V3, BatchFields { codec: or_none_in_miri(Codec::Zstd), ..plain() }, true, 1),
         (Format::V1, plain(), true, 0),
-        (Format::V1, BatchFields { codec: Codec::Gzip, ..plain() }, true, 0),
+        (Format::V1, BatchFields { codec: or_none_in_miri(Codec::Gzip), ..plain() }, true, 0),
     ] {
         let log = batch(format, fields.clone());
         let (out, done) = written(&log, format, last, |_| Verdict::Drop);
